@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
 use chrono::Utc;
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 
 /// The key of the account that [`start`] serves. The server checks no key.
 const KEY: &str = "a2V5IG9mIGEgc2VydmVyIHRoYXQgY2hlY2tzIG5vdGhpbmc=";
@@ -47,7 +47,7 @@ fn answer(request: &str) -> String {
     let lease = proposed.or_else(|| header("x-ms-lease-id: ")).unwrap_or_default();
     let creates = proposed.is_some() || request.contains("\r\nif-none-match: *");
     let status = if creates { "201 Created" } else { "200 OK" };
-    let date = http_date::format(Utc::now());
+    let date = encoding::format_http_date(Utc::now());
     format!(
         "HTTP/1.1 {status}\r\n\
          content-length: 0\r\n\

@@ -146,7 +146,7 @@ async fn answer(
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .chain([
-                ("Date".to_owned(), tenure_azure::http_date::format(now.wall)),
+                ("Date".to_owned(), tenure_azure::encoding::format_http_date(now.wall)),
                 ("Content-Length".to_owned(), "0".to_owned()),
             ])
             .collect(),
@@ -156,7 +156,7 @@ async fn answer(
         None | Some(Override::Unconditional) => pass_through(),
         Some(Override::Versioned) => {
             let mut answer = pass_through();
-            let version = tenure_azure::http_date::format(now.wall);
+            let version = tenure_azure::encoding::format_http_date(now.wall);
             answer.headers.push(("x-ms-version-id".to_owned(), version));
             answer
         }

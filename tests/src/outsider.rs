@@ -7,7 +7,7 @@ use chrono::Utc;
 use reqwest::{Client, Method, Response};
 use tenure_azure::credential::Credential;
 use tenure_azure::shared_key::{authorization, decoded_query, string_to_sign};
-use tenure_azure::{API_VERSION, Account, BlobName, http_date};
+use tenure_azure::{API_VERSION, Account, BlobName, encoding};
 use uuid::Uuid;
 
 use crate::certificates::client;
@@ -206,7 +206,7 @@ impl Outsider {
         headers: &[(&str, &str)],
     ) -> Result<Response> {
         let path = format!("{}{path}", self.account.prefix());
-        let date = http_date::format(Utc::now());
+        let date = encoding::format_http_date(Utc::now());
         let headers = signed(&self.account, method.as_str(), &path, query, headers, &date);
         let separator = if query.is_empty() { "" } else { "?" };
         let url = format!("{}{path}{separator}{query}", self.account.origin());

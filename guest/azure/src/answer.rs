@@ -1,15 +1,16 @@
 //! The service's answers, reduced to the few cases that a decision needs (protocol.md §3: status
-//! first, code second).
+//! first, code second), and the pages of its lists.
 //!
 //! Anything can arrive: an answer of the service, of Azurite (bare 400 and 500), or a proxy's page.
 //! Parsing never fails; an answer that makes no sense is [`Class::Nonsense`].
 
-use chrono::{DateTime, Utc};
+use core::time::Duration;
 
-use super::http_date;
-use super::lease_id::LeaseId;
-use super::listing::Page;
-use super::metadata::Metadata;
+use chrono::{DateTime, Utc};
+use roxmltree::{Document, Node};
+
+use super::blob::{LeaseId, Metadata};
+use super::encoding;
 use super::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
@@ -137,8 +138,8 @@ impl Answer {
             date: headers
                 .get("x-ms-request-id")
                 .and(headers.get("date"))
-                .and_then(http_date::parse),
-            last_modified: headers.get("last-modified").and_then(http_date::parse),
+                .and_then(encoding::parse_http_date),
+            last_modified: headers.get("last-modified").and_then(encoding::parse_http_date),
             has_version_id: headers.get("x-ms-version-id").is_some(),
             lease_time: headers.get("x-ms-lease-time").and_then(|seconds| seconds.parse().ok()),
             code,
@@ -309,5 +310,90 @@ fn lease_state(text: &str) -> Option<LeaseState> {
     states.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, state)| state)
 }
 
+/// One page of a list of blobs, in the service's XML (REST: *List Blobs*).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The blobs, in the order of their names.
+    pub blobs: Vec<Entry>,
+    /// Start of the next page, if there is one.
+    pub next: Option<String>,
+}
+
+/// A blob in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name inside the container.
+    pub name: String,
+    /// Its version, as in an answer about the blob itself.
+    pub etag: ETag,
+    /// Time between its last write and the answer, by the service's clock, in whole seconds. Zero
+    /// if the answer does not state it.
+    pub age: Duration,
+    /// True if its lease is held, or if the answer does not state that it is free.
+    pub leased: bool,
+    /// Its metadata; names in lower case.
+    pub metadata: Metadata,
+}
+
+impl Page {
+    /// Parses the body of an answer of that `date`. None if it is not such a page, or if it is
+    /// incomplete.
+    pub fn parse(body: &[u8], date: Option<DateTime<Utc>>) -> Option<Self> {
+        let text = core::str::from_utf8(body).ok()?;
+        let document = Document::parse(text.trim_start_matches('\u{feff}')).ok()?;
+        let root = document.root_element();
+        if root.tag_name().name() != "EnumerationResults" {
+            return None;
+        }
+        let blobs = child(root, "Blobs")?.children().filter(|node| node.has_tag_name("Blob"));
+        let next = child(root, "NextMarker").map(node_text).filter(|marker| !marker.is_empty());
+        let blobs = blobs.map(|blob| Entry::parse(blob, date)).collect::<Option<_>>()?;
+        Some(Self { blobs, next })
+    }
+}
+
+impl Entry {
+    fn parse(blob: Node<'_, '_>, date: Option<DateTime<Utc>>) -> Option<Self> {
+        let name = child(blob, "Name")?;
+        let encoded = name.attribute("Encoded").is_some_and(|value| value == "true");
+        let name =
+            if encoded { encoding::percent_decode_text(&node_text(name)) } else { node_text(name) };
+        let properties = child(blob, "Properties")?;
+        let modified = child(properties, "Last-Modified").map(node_text);
+        let modified = modified.and_then(|modified| encoding::parse_http_date(&modified));
+        let age =
+            date.zip(modified).map(|(date, modified)| date.timestamp() - modified.timestamp());
+        let age = age.and_then(|seconds| u64::try_from(seconds).ok());
+        let etag = node_text(child(properties, "Etag")?);
+        // A list leaves the quotes out.
+        let etag = ETag::parse(&format!("\"{}\"", etag.trim_matches('"')))?;
+        let state = child(properties, "LeaseState").map(node_text);
+        let free_states = ["available", "expired", "broken"];
+        let leased = !state.is_some_and(|state| free_states.contains(&state.as_str()));
+        let metadata =
+            child(blob, "Metadata").into_iter().flat_map(|metadata_node| metadata_node.children());
+        let metadata = metadata.filter(|node| node.is_element());
+        let metadata =
+            metadata.map(|field| (field.tag_name().name().to_ascii_lowercase(), node_text(field)));
+        Some(Self {
+            name,
+            etag,
+            age: Duration::from_secs(age.unwrap_or(0)),
+            leased,
+            metadata: metadata.collect(),
+        })
+    }
+}
+
+fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'input>> {
+    node.children().find(|child| child.has_tag_name(name))
+}
+
+fn node_text(node: Node<'_, '_>) -> String {
+    node.text().unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod listing_tests;
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,11 @@
-//! The meaning of an answer, with advice: one readable sentence, never a secret.
+//! The meaning of an answer, with advice: one readable sentence, never a secret. Also the
+//! permission that each operation needs.
 
 use super::account::Account;
 use super::answer::{Answer, Class};
+use super::blob::BlobName;
 use super::credential::Credential;
-use super::name::BlobName;
-use super::operation::Operation;
+use super::operation::{Operation, WriteCondition};
 use tenure_base::prelude::*;
 
 impl Answer {
@@ -117,8 +118,22 @@ fn lease_mismatch_text(code: &str) -> &'static str {
 }
 
 fn refused_text(status: u16, code: &str, credential: &Credential) -> &'static str {
-    match (status, code) {
-        (403, "AuthenticationFailed") => match credential {
+    match status {
+        400 => bad_request_text(code, credential),
+        401 => unauthorized_text(credential),
+        403 => forbidden_text(code, credential),
+        404 => {
+            "the account was not found at this endpoint; check the account's name and the Blob endpoint"
+        }
+        405 => "the endpoint does not accept this method; check that it is a Blob endpoint",
+        407 => "a proxy asks for a login; let this machine reach the endpoint directly",
+        _ => "the request was refused; check the endpoint and the credential",
+    }
+}
+
+fn forbidden_text(code: &str, credential: &Credential) -> &'static str {
+    match code {
+        "AuthenticationFailed" => match credential {
             Credential::SharedKey(..) => {
                 "the signature was refused; check that the account key is this account's key and not regenerated, and \
                  this machine's clock"
@@ -135,7 +150,7 @@ fn refused_text(status: u16, code: &str, credential: &Credential) -> &'static st
                 "the token of the identity was refused; check that the identity is of the account's tenant"
             }
         },
-        (403, "AuthorizationFailure") => match credential {
+        "AuthorizationFailure" => match credential {
             Credential::SharedKey(..) => {
                 "access was refused; on Azure a network rule of the account keeps this machine out \
                  (page \"Networking\"), on Azurite the account key is wrong"
@@ -148,33 +163,29 @@ fn refused_text(status: u16, code: &str, credential: &Credential) -> &'static st
                 "access was refused; a network rule of the account keeps this machine out (page \"Networking\")"
             }
         },
-        (403, "AuthorizationPermissionMismatch" | "InsufficientAccountPermissions") => {
-            match credential {
-                Credential::Sas(_) => "the SAS lacks a permission; make one with sp=rcw",
-                Credential::Token(_) | Credential::Identity(_) => {
-                    "the identity lacks a permission; grant it the role Storage Blob Data Contributor on the container"
-                }
-                Credential::SharedKey(..) => "the credential lacks a permission",
+        "AuthorizationPermissionMismatch" | "InsufficientAccountPermissions" => match credential {
+            Credential::Sas(_) => "the SAS lacks a permission; make one with sp=rcw",
+            Credential::Token(_) | Credential::Identity(_) => {
+                "the identity lacks a permission; grant it the role Storage Blob Data Contributor on the container"
             }
-        }
-        (403, "AuthorizationProtocolMismatch") => {
-            "the account accepts https only; use an https endpoint"
-        }
-        (403, "AuthorizationSourceIPMismatch") => {
+            Credential::SharedKey(..) => "the credential lacks a permission",
+        },
+        "AuthorizationProtocolMismatch" => "the account accepts https only; use an https endpoint",
+        "AuthorizationSourceIPMismatch" => {
             "the SAS is not valid for this machine's address; make one whose range (sip) includes it, or one without \
              a range"
         }
-        (403, "AuthorizationResourceTypeMismatch" | "AuthorizationServiceMismatch") => {
+        "AuthorizationResourceTypeMismatch" | "AuthorizationServiceMismatch" => {
             "the credential is not valid for blobs and containers; use one that is"
         }
-        (403, "KeyBasedAuthenticationNotPermitted") => {
+        "KeyBasedAuthenticationNotPermitted" => {
             "the account refuses its own keys; use an identity of Microsoft Entra ID, or allow storage \
             account key access on its page \"Configuration\""
         }
-        (403, "AccountIsDisabled") => {
+        "AccountIsDisabled" => {
             "the account is disabled; check for an unpaid or suspended subscription"
         }
-        (403, _) => match credential {
+        _ => match credential {
             Credential::SharedKey(..) => {
                 "access was refused; check the account key, the account's network rules and this machine's clock"
             }
@@ -185,26 +196,31 @@ fn refused_text(status: u16, code: &str, credential: &Credential) -> &'static st
                 "access was refused; check the roles of the identity and the account's network rules"
             }
         },
-        (401, _) => match credential {
-            Credential::SharedKey(..) => {
-                "the service found no credential that it accepts; check the account's name and the account key"
-            }
-            Credential::Sas(_) => {
-                "the service found no credential that it accepts; check the account's name and the SAS"
-            }
-            Credential::Token(_) | Credential::Identity(_) => {
-                "the service found no credential that it accepts; check that the token is for \
-                 https://storage.azure.com, of the account's tenant, and has not expired"
-            }
-        },
-        (404, _) => {
-            "the account was not found at this endpoint; check the account's name and the Blob endpoint"
+    }
+}
+
+fn unauthorized_text(credential: &Credential) -> &'static str {
+    match credential {
+        Credential::SharedKey(..) => {
+            "the service found no credential that it accepts; check the account's name and the account key"
         }
-        (400, "InvalidHeaderValue" | "OutOfRangeInput" | "InvalidQueryParameterValue") => {
+        Credential::Sas(_) => {
+            "the service found no credential that it accepts; check the account's name and the SAS"
+        }
+        Credential::Token(_) | Credential::Identity(_) => {
+            "the service found no credential that it accepts; check that the token is for \
+                 https://storage.azure.com, of the account's tenant, and has not expired"
+        }
+    }
+}
+
+fn bad_request_text(code: &str, credential: &Credential) -> &'static str {
+    match code {
+        "InvalidHeaderValue" | "OutOfRangeInput" | "InvalidQueryParameterValue" => {
             "the service does not accept a value, such as the lease's duration (15 to 60 seconds), or the API \
              version on an old Azurite"
         }
-        (400, "InvalidAuthenticationInfo") => match credential {
+        "InvalidAuthenticationInfo" => match credential {
             Credential::SharedKey(..) => {
                 "the service does not accept the credential; check that the account key is this account's key"
             }
@@ -215,13 +231,10 @@ fn refused_text(status: u16, code: &str, credential: &Credential) -> &'static st
                 "the service does not accept the credential; check that the token is complete"
             }
         },
-        (400, _) => {
+        _ => {
             "the service did not understand the request; check that the endpoint is a Blob \
             endpoint and names the account once"
         }
-        (405, _) => "the endpoint does not accept this method; check that it is a Blob endpoint",
-        (407, _) => "a proxy asks for a login; let this machine reach the endpoint directly",
-        _ => "the request was refused; check the endpoint and the credential",
     }
 }
 
@@ -239,6 +252,65 @@ fn unavailable_text(status: u16, code: &str) -> &'static str {
         _ => "the service failed, so the request may have been applied; it is retried",
     }
 }
+
+/// The permission for one operation (REST: *Create a service SAS*, *Permissions for calling blob
+/// data operations*). The page on security has the same table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permission {
+    /// Permission letters of a SAS. One of them is enough.
+    pub letters: &'static str,
+    /// Data action of a role, without its prefix `Microsoft.Storage/storageAccounts/blobServices/`.
+    pub data_action: &'static str,
+}
+
+impl Permission {
+    /// Describes the permission in terms of the credential in use. An account key has all
+    /// permissions.
+    pub fn describe(self, credential: &Credential) -> String {
+        let Self { letters, data_action } = self;
+        match credential {
+            Credential::Sas(_) => format!("a SAS with {letters}"),
+            Credential::Token(_) | Credential::Identity(_) => {
+                format!("a role with the data action {data_action}")
+            }
+            Credential::SharedKey(..) => {
+                format!("a SAS with {letters}, or a role with the data action {data_action}")
+            }
+        }
+    }
+}
+
+impl Operation {
+    /// Returns the permission that this operation needs.
+    pub fn permission(&self) -> Permission {
+        let (letters, data_action) = match self {
+            Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. } => {
+                ("r", "containers/blobs/read")
+            }
+            Operation::List { .. } => ("l", "containers/blobs/read"),
+            Operation::CreateContainer => ("c or w (account SAS only)", "containers/write"),
+            Operation::CreateBlob | Operation::WriteSideBlob { .. } => {
+                ("c or w", "containers/blobs/write")
+            }
+            Operation::WriteContent { condition: WriteCondition::IfAbsent, .. } => {
+                ("c or w", "containers/blobs/write")
+            }
+            Operation::WriteContent { .. } => ("w", "containers/blobs/write"),
+            Operation::Acquire { .. }
+            | Operation::Renew { .. }
+            | Operation::Change { .. }
+            | Operation::Release { .. }
+            | Operation::WriteMetadata { .. } => ("w", "containers/blobs/write"),
+            Operation::Break { .. } => ("w or d", "containers/blobs/write"),
+            Operation::Delete { .. } => ("d", "containers/blobs/delete"),
+            Operation::ReadAccount => ("any permission (account SAS only)", "getInfo/action"),
+        };
+        Permission { letters, data_action }
+    }
+}
+
+#[cfg(test)]
+mod permission_tests;
 
 #[cfg(test)]
 mod tests {

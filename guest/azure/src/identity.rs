@@ -1,11 +1,17 @@
-//! Identities of Microsoft Entra ID: the endpoint and the form of their token requests.
+//! Identities of Microsoft Entra ID: the endpoint and the form of their token requests, and the
+//! tokens in the responses.
 //!
 //! The requests are the same as those of the Azure SDKs. Sources: *How to use managed identities on
 //! an Azure VM*, *REST endpoint reference* of managed identities in App Service, *OAuth 2.0 client
 //! credentials flow*.
 
+use core::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tenure_base::json::{Member, members};
+
+use super::encoding;
 use super::endpoint::Endpoint;
-use super::percent;
 use super::request::{Method, Request};
 use super::secret::Secret;
 use tenure_base::prelude::*;
@@ -131,7 +137,7 @@ impl Identity {
             ),
             Self::Application { authority, tenant, client, proof } => {
                 let body = form(client, proof);
-                let tenant = percent::encode(tenant, percent::UNRESERVED);
+                let tenant = encoding::percent_encode(tenant, encoding::UNRESERVED);
                 (
                     format!("{}/{tenant}/oauth2/v2.0/token", authority.prefix),
                     vec![
@@ -149,9 +155,10 @@ impl Identity {
 }
 
 fn resource_query(client: Option<&str>) -> String {
-    let client =
-        client.map(|client| format!("&client_id={}", percent::encode(client, percent::UNRESERVED)));
-    let resource = percent::encode(AUDIENCE, percent::UNRESERVED);
+    let client = client.map(|client| {
+        format!("&client_id={}", encoding::percent_encode(client, encoding::UNRESERVED))
+    });
+    let resource = encoding::percent_encode(AUDIENCE, encoding::UNRESERVED);
     format!("&resource={resource}{}", client.unwrap_or_default())
 }
 
@@ -166,11 +173,171 @@ fn form(client: &str, proof: &Proof) -> String {
             .extend([("client_assertion", assertion.reveal()), ("client_assertion_type", BEARER)]),
     }
     let fields = fields.iter().map(|(name, value)| {
-        let value = percent::encode(value, percent::UNRESERVED);
+        let value = encoding::percent_encode(value, encoding::UNRESERVED);
         format!("{name}={value}")
     });
     fields.collect::<Vec<_>>().join("&")
 }
+
+/// Maximum length of the error text that is shown.
+const MOST_SHOWN: usize = 300;
+
+/// Minimum seconds for which a token with an absolute end is tried.
+const LEAST_VALIDITY: u64 = 60;
+
+/// Maximum validity of a token.
+const LONGEST_VALIDITY: Duration = Duration::from_secs(24 * 3600);
+
+/// A token and its validity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The text for the header.
+    pub secret: Secret,
+    /// Time of validity, from the moment of the response.
+    pub valid_for: Duration,
+}
+
+/// The reason why there is no token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenError {
+    /// The identity is refused; the readable text of the response.
+    Refused(String),
+    /// Retry later: the endpoint is not ready, or throttles.
+    Unavailable(u16),
+    /// The response is not from an identity endpoint.
+    Nonsense(&'static str),
+}
+
+/// The top-level members of a response.
+#[derive(Default)]
+struct JsonBody(Vec<(String, Member)>);
+
+impl JsonBody {
+    fn parse(body: &[u8]) -> Option<Self> {
+        let text = core::str::from_utf8(body).ok()?;
+        members(text.strip_prefix('\u{feff}').unwrap_or(text)).map(Self)
+    }
+
+    fn get(&self, member_name: &str) -> Option<&Member> {
+        self.0.iter().find(|(name, _)| name == member_name).map(|(_, member)| member)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name) {
+            Some(Member::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns a number or a string. `null` counts as absent.
+    fn value(&self, name: &str) -> Option<&str> {
+        match self.get(name) {
+            Some(Member::Text(text)) => Some(text.trim()),
+            Some(Member::Literal(text)) if text != "null" => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl Token {
+    /// Parses a response. `now` is the time of day of its receipt, for responses with an absolute
+    /// end.
+    ///
+    /// Endpoints state a token's end as `expires_in` (seconds) or as `expires_on` (seconds since
+    /// 1970). Each can be a number or a string, with or without decimals; `expires_on` can also be
+    /// a date in one of three forms.
+    ///
+    /// # Errors
+    /// There is no token in it.
+    pub fn from_response(status: u16, body: &[u8], now: DateTime<Utc>) -> Result<Self, TokenError> {
+        let body = JsonBody::parse(body);
+        match status {
+            200 => {}
+            // The metadata service restarts (410), or does not know its identity yet (404).
+            404 | 408 | 410 | 429 | 500..=599 => return Err(TokenError::Unavailable(status)),
+            400..=499 => return Err(TokenError::Refused(error_text(status, body))),
+            _ => return Err(TokenError::Nonsense("this is not an answer of an identity endpoint")),
+        }
+        let body = body.ok_or(TokenError::Nonsense("the answer is not JSON with a token"))?;
+        let token = body.text("access_token").filter(|token| is_token(token));
+        let token = token.ok_or(TokenError::Nonsense("the answer has no access_token"))?;
+        let now = u64::try_from(now.timestamp()).unwrap_or(0);
+        let (expires_in, expires_on) = (body.value("expires_in"), body.value("expires_on"));
+        // With a wrong clock the token can look expired. Then the service decides.
+        let seconds_left =
+            || Some(expires_on.and_then(instant)?.saturating_sub(now).max(LEAST_VALIDITY));
+        match expires_in.and_then(whole_seconds).or_else(seconds_left) {
+            None if expires_in.or(expires_on).is_some() => {
+                Err(TokenError::Nonsense("the answer's expires_in or expires_on cannot be read"))
+            }
+            None => Err(TokenError::Nonsense("the answer has neither expires_in nor expires_on")),
+            Some(0) => Err(TokenError::Nonsense("the token has expired already")),
+            Some(seconds) => Ok(Self {
+                secret: token.into(),
+                valid_for: Duration::from_secs(seconds).min(LONGEST_VALIDITY),
+            }),
+        }
+    }
+}
+
+/// Parses seconds, without their decimals.
+fn whole_seconds(text: &str) -> Option<u64> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    decimals.bytes().all(|byte| byte.is_ascii_digit()).then(|| whole.parse().ok()).flatten()
+}
+
+/// Parses seconds since 1970, or a date: `2026-01-02T03:04:05Z`, `01/02/2026 03:04:05 +00:00` or
+/// `1/2/2026 3:04:05 AM +00:00`.
+fn instant(text: &str) -> Option<u64> {
+    if let Some(seconds) = whole_seconds(text) {
+        return Some(seconds);
+    }
+    let date = encoding::parse_rfc3339(text)
+        .or_else(|| encoding::parse_rfc3339(&month_first_to_rfc3339(text)?))?;
+    u64::try_from(date.timestamp()).ok()
+}
+
+/// Converts the month-first forms to RFC 3339.
+fn month_first_to_rfc3339(text: &str) -> Option<String> {
+    let mut parts = text.split_ascii_whitespace();
+    let mut date = parts.next()?.split('/');
+    let (month, day, year) = (date.next()?, date.next()?, date.next()?);
+    let (hour, rest) = parts.next()?.split_once(':')?;
+    let hour: u32 = hour.parse().ok()?;
+    let (hour, offset) = match parts.next() {
+        Some("AM") if hour <= 12 => (hour % 12, parts.next()),
+        Some("PM") if hour <= 12 => (hour % 12 + 12, parts.next()),
+        offset => (hour, offset),
+    };
+    let offset = offset.unwrap_or("Z");
+    Some(format!("{year}-{month:0>2}-{day:0>2}T{hour:02}:{rest}{offset}"))
+}
+
+/// Returns true if the text can be sent in a header unchanged.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Returns the error of the response, in one line.
+fn error_text(status: u16, body: Option<JsonBody>) -> String {
+    let body = body.unwrap_or_default();
+    // App Service calls it a message.
+    let description = body.text("error_description").or(body.text("message"));
+    let parts = [body.text("error"), description];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
+    // The rest are support ids and times, which differ at each try.
+    let text_before = |text, mark| cut(text, mark).map_or(text, |(head, _)| head);
+    let text = text_before(text_before(&text, "Trace ID:"), "Current time:").trim();
+    let characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let line: String = characters.take(MOST_SHOWN).collect();
+    match line.as_str() {
+        "" => format!("{status}"),
+        words => format!("{status} {words}"),
+    }
+}
+
+#[cfg(test)]
+mod token_tests;
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,9 @@
 //! Operations of an election on the Blob service.
 
 use super::account::Account;
+use super::blob::{BlobName, LeaseId, Metadata, SideBlob};
 use super::credential::Authorization;
-use super::http_date;
-use super::lease_id::LeaseId;
-use super::metadata::Metadata;
-use super::name::{BlobName, SideBlob};
-use super::percent;
+use super::encoding;
 use super::request::{Method, Request};
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
@@ -301,7 +298,7 @@ impl Operation {
         let mut headers = Headers(Vec::with_capacity(12));
         // The date is for the signature; a SAS and a token have their own times.
         if matches!(authorization, Authorization::SharedKey(_)) {
-            headers.add("x-ms-date", &http_date::format(date));
+            headers.add("x-ms-date", &encoding::format_http_date(date));
         }
         headers.add("x-ms-version", API_VERSION);
         if method == Method::Put {
@@ -352,10 +349,13 @@ impl Operation {
             Operation::List { prefix, marker } => {
                 let mut query = format!(
                     "restype=container&comp=list&include=metadata&maxresults={PAGE}&prefix={}&",
-                    percent::encode(prefix, percent::UNRESERVED)
+                    encoding::percent_encode(prefix, encoding::UNRESERVED)
                 );
                 if let Some(marker) = marker {
-                    query += &format!("marker={}&", percent::encode(marker, percent::UNRESERVED));
+                    query += &format!(
+                        "marker={}&",
+                        encoding::percent_encode(marker, encoding::UNRESERVED)
+                    );
                 }
                 return query;
             }

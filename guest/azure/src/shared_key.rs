@@ -8,7 +8,7 @@ use alloc::borrow::Cow;
 use core::cmp::Ordering;
 use core::fmt;
 
-use super::percent::decode_text;
+use super::encoding::percent_decode_text;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -185,7 +185,7 @@ pub fn decoded_query(query: &str) -> Vec<(String, String)> {
         .split('&')
         .filter(|piece| !piece.is_empty())
         .map(|piece| piece.split_once('=').unwrap_or((piece, "")))
-        .map(|(name, value)| (decode_text(name), decode_text(value)))
+        .map(|(name, value)| (percent_decode_text(name), percent_decode_text(value)))
         .collect()
 }
 

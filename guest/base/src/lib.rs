@@ -8,6 +8,12 @@ extern crate alloc;
 
 pub mod duration;
 pub mod json;
-pub mod prelude;
-pub mod secret;
 pub mod text;
+
+/// The part of the `std` prelude that `core` lacks: the component is built without `std`.
+pub mod prelude {
+    pub use alloc::boxed::Box;
+    pub use alloc::string::{String, ToString};
+    pub use alloc::vec::Vec;
+    pub use alloc::{format, vec};
+}

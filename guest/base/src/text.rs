@@ -1,13 +1,14 @@
-//! Search for a text in another one. The standard library's search is made for long texts, and is 3
-//! KB of component. (Its `contains` of a non-ASCII character is half of that; `as_bytes().contains`
-//! is almost nothing.)
-//!
-//! Also the detection of quotation marks around a value, and the formatting of an error chain.
+//! Texts of settings and messages: the detection of quotation marks around a value and of secrets
+//! in the wrong place, the search for a text in another one, and the formatting of an error chain.
 
-use crate::prelude::*;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::error::Error;
 
 /// Returns the text before the first `mark` and the text after it.
+///
+/// The standard library's search is made for long texts, and is 3 KB of component. (Its `contains`
+/// of a non-ASCII character is half of that; `as_bytes().contains` is almost nothing.)
 #[must_use]
 pub fn cut<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
     let last = text.len().checked_sub(mark.len())?;
@@ -41,6 +42,40 @@ pub fn error_chain(error: &(dyn Error + 'static)) -> String {
     let chain = core::iter::successors(Some(error), |error| (*error).source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
+
+/// Prefixes of connection string parts, signatures, tokens and webhook secrets, in lower case.
+const SECRET_MARKS: [&str; 6] =
+    ["accountkey", "sharedaccesssignature", "sig=", "bearer ", "eyj0", "whsec_"];
+
+/// Minimum length of keys and tokens.
+const LEAST_SECRET_LENGTH: usize = 32;
+
+/// Returns true if a text, or a part of it, looks like a key, a signature or a token: a complaint
+/// shows a value only if it does not.
+#[must_use]
+pub fn looks_secret(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let is_secret_char = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '~' | '-' | '.' | '%')
+    };
+    SECRET_MARKS.iter().any(|mark| cut(&lower, mark).is_some())
+        || text.split(|c| !is_secret_char(c)).any(|word| {
+            let has_byte = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
+            let is_key = has_byte(u8::is_ascii_uppercase) && has_byte(u8::is_ascii_digit);
+            // The form of `openssl rand -hex 32`.
+            let is_hex = word.as_bytes().iter().all(u8::is_ascii_hexdigit);
+            word.len() >= LEAST_SECRET_LENGTH && (is_key || is_hex)
+        })
+}
+
+/// Returns a value for a complaint. One that looks like a misplaced secret is hidden.
+#[must_use]
+pub fn redact(value: &str) -> &str {
+    if value.len() > 1100 || looks_secret(value) { "…" } else { value }
+}
+
+#[cfg(test)]
+mod secret_tests;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@
 #[cfg(feature = "mutants")]
 use core::cell::Cell;
 
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 
 /// Defines the seeded bugs, and the list of all of them.
@@ -255,7 +255,7 @@ pub(crate) mod memory {
     use chrono::{DateTime, Utc};
     use core::cell::RefCell;
     use std::collections::BTreeMap;
-    use tenure_azure::lease_id::LeaseId;
+    use tenure_azure::blob::LeaseId;
 
     /// Maximum number of remembered leaderships.
     const MAX_LEADERSHIPS: usize = 16;
@@ -314,7 +314,7 @@ pub(crate) mod memory {
     use crate::protocol::phase::Hold;
     use crate::{Moment, Timestamp};
     use chrono::{DateTime, Utc};
-    use tenure_azure::lease_id::LeaseId;
+    use tenure_azure::blob::LeaseId;
 
     pub fn clock(_: u64, _: Moment, _: DateTime<Utc>) {}
 

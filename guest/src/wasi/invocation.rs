@@ -1,10 +1,8 @@
-//! One whole turn: the I/O of [`OneTurn`].
+//! One whole turn: the I/O of [`OneTurn`], and the work.
 
 use wasip2::clocks::monotonic_clock::subscribe_duration;
 
-use super::clock::ElapsedClockCell;
-use super::host::Host;
-use super::work::Work;
+use super::host::{ElapsedClockCell, Host};
 use super::{WasiIo, run};
 use tenure_base::prelude::*;
 use tenure_core::driver::{self, IoChance};
@@ -12,6 +10,7 @@ use tenure_core::{
     Complaint, CredentialState, OneTurn, OneTurnAction, OneTurnResult, Settings, Step,
 };
 use tenure_wasi::nanos;
+use work::Work;
 
 /// The validated settings and the work of an invocation.
 pub struct Invocation {
@@ -71,6 +70,60 @@ impl Invocation {
                 }
                 OneTurnAction::Done(result) => return *result,
             }
+        }
+    }
+}
+
+/// The work of a turn: one POST to a URL.
+#[cfg(feature = "webhook")]
+mod work {
+    use super::super::host::{self, Host};
+    use tenure_base::prelude::*;
+    use tenure_core::{Complaint, Turn};
+    use tenure_webhook::{Call, Credentials, Target, body_limit};
+
+    /// The target of the calls, and their credentials.
+    pub struct Work(Target, Credentials);
+
+    impl Work {
+        /// Reads the target and the credentials. Returns all complaints before there is a turn.
+        pub fn read(host: &Host) -> Result<Self, Vec<Complaint>> {
+            let (target, credentials) = Target::read(&host)?;
+            Ok(Self(target, credentials))
+        }
+
+        /// Posts a turn.
+        pub fn run(&self, turn: Turn) -> Result<(), String> {
+            let (Self(target, credentials), now) = (self, host::wall_clock().timestamp());
+            let call = Call::new(&turn, target, credentials, now);
+            match tenure_wasi::send(&call.request, call.timeout, body_limit) {
+                Ok(answer) => call.check_response(answer.status, &answer.body),
+                Err(failure) => Err(call.failure_text(&failure)),
+            }
+        }
+    }
+}
+
+/// The work of a turn: the leader handler that is plugged in.
+#[cfg(not(feature = "webhook"))]
+mod work {
+    use super::super::bindings::tenure::election::leader_handler::on_tick;
+    use super::super::convert::Convert as _;
+    use super::super::host::Host;
+    use tenure_base::prelude::*;
+    use tenure_core::{Complaint, Turn};
+
+    /// The handler. It validates its settings itself, in its turns.
+    pub struct Work;
+
+    impl Work {
+        pub fn read(_: &Host) -> Result<Self, Vec<Complaint>> {
+            Ok(Self)
+        }
+
+        /// Runs a turn.
+        pub fn run(&self, turn: Turn) -> Result<(), String> {
+            on_tick(&turn.convert())
         }
     }
 }

@@ -7,28 +7,29 @@
 // Hosts use the first export that they know: a command, then a service. The linker orders them by
 // the names of the exporting modules, by length first: `command`, `service`, `bindings`. A test of
 // `tenure compose` checks it.
-mod clock;
-mod command;
-mod convert;
-mod cron;
 mod host;
 mod invocation;
 mod service;
-#[cfg_attr(feature = "webhook", path = "work/webhook.rs")]
-#[cfg_attr(not(feature = "webhook"), path = "work/handler.rs")]
-mod work;
 
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use chrono::{DateTime, Utc};
-use clock::StepClock;
 use convert::Convert as _;
-use host::Host;
+use host::{Host, StepClock};
 use tenure_azure::request::Request;
 use tenure_core::driver::{self, DriverIo};
-use tenure_core::{BackgroundRequest, Failure, Moment, Response, Settings, StepStart};
+use tenure_core::{
+    BackgroundReply, BackgroundRequest, Event, Failure, Moment, Outcome, Response, Settings,
+    StepStart, Timestamp, TurnResult,
+};
+
+/// Conversions between the values of the core and those of the WIT.
+mod convert {
+    use super::bindings::tenure::election::types;
+    tenure_core::convert_contract!(types);
+}
 
 /// The bindings that the macro generates from `wit/`.
 mod bindings {
@@ -56,7 +57,7 @@ impl DriverIo for WasiIo<'_> {
     }
 
     fn wall_clock(&self) -> DateTime<Utc> {
-        clock::wall()
+        host::wall_clock()
     }
 
     fn bits(&self) -> u64 {
@@ -101,7 +102,7 @@ impl Guest for Component {
             advice,
         };
         match checked_settings {
-            Ok(settings) => Ok(settings.needs(clock::wall()).convert()),
+            Ok(settings) => Ok(settings.needs(host::wall_clock()).convert()),
             Err(complaints) => Err(complaints.into_iter().map(complaint).collect()),
         }
     }
@@ -113,9 +114,79 @@ impl Guest for Component {
         event: Option<wit::Event>,
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
-        let event = event.map(convert::event);
+        let event = event.map(convert_event);
         let start = StepStart { at: clock.started(), clock_lead: Duration::from_nanos(ahead) };
         let (host, now) = (Host::from_environment(), || clock.now());
         run(driver::step(&&host, state.as_deref(), start, event, &WasiIo(&now))).convert()
+    }
+}
+
+/// Converts an event of the host. Its response, if any, has just been received.
+fn convert_event(event: wit::Event) -> Event {
+    match event {
+        wit::Event::TurnEnded(result) => Event::TurnEnded(turn_result(result)),
+        wit::Event::Leave(result) => Event::Leave(result.map(turn_result)),
+        wit::Event::ResetSlot => Event::ResetSlot,
+        wit::Event::Resign => Event::Resign,
+        wit::Event::HandOver(to) => Event::HandOver(to),
+        wit::Event::Ready(ready) => Event::Ready(ready),
+        wit::Event::Answered(reply) => {
+            let received_at = Timestamp::from_date(host::wall_clock());
+            Event::BackgroundReply(BackgroundReply { result: reply.convert(), received_at })
+        }
+        wit::Event::Hint => Event::Hint,
+    }
+}
+
+fn turn_result(result: wit::TurnResult) -> TurnResult {
+    let result: TurnResult = result.convert();
+    match result.outcome {
+        // Only this side marks a slot as abandoned.
+        Outcome::Abandoned => TurnResult { outcome: Outcome::Failed, ..result },
+        _ => result,
+    }
+}
+
+/// The calls for one turn without a request: `wasi:cli/run` and `handle-cron-event`.
+mod command {
+    use wasip2::cli::stdout::get_stdout;
+
+    use super::Component;
+    use super::bindings::{Error, Guest, Metadata};
+    use super::host::Host;
+    use super::invocation::Invocation;
+    use crate::entry::{Answer, invalid_settings_answer, turn_answer};
+
+    /// Runs one turn with the settings of the environment.
+    fn turn() -> Answer {
+        match Invocation::from_environment(&Host::from_environment()) {
+            Ok(invocation) => turn_answer(&invocation.one_turn()),
+            Err(complaints) => invalid_settings_answer(&complaints),
+        }
+    }
+
+    wasip2::cli::command::export!(Component);
+
+    /// Reports the turn on standard output. For `wasmtime run`, and Kubernetes jobs.
+    impl wasip2::exports::cli::run::Guest for Component {
+        fn run() -> Result<(), ()> {
+            let mut answer = turn();
+            answer.body.push('\n');
+            let stdout = get_stdout();
+            for piece in answer.body.as_bytes().chunks(4096) {
+                // A closed output is no reason to fail.
+                let _ = stdout.blocking_write_and_flush(piece);
+            }
+            if answer.status == 200 { Ok(()) } else { Err(()) }
+        }
+    }
+
+    /// For Spin's cron trigger, which fires in every replica. The time of the event is not used:
+    /// slots are counted in the service's time.
+    impl Guest for Component {
+        fn handle_cron_event(_: Metadata) -> Result<(), Error> {
+            let answer = turn();
+            if answer.status == 200 { Ok(()) } else { Err(Error::Other(answer.body)) }
+        }
     }
 }

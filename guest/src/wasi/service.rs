@@ -10,11 +10,10 @@ use wasip2::http::types::{
 };
 use wasip2::io::poll::poll;
 
-use super::clock::ElapsedClockCell;
-use super::host::Host;
+use super::host::{ElapsedClockCell, Host};
 use super::invocation::Invocation;
 use super::{Component, WasiIo, run};
-use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
+use crate::entry::{self, Access, Admission, Answer, Route, RouteError};
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, CredentialState, driver};
 use tenure_wasi::nanos;
@@ -42,8 +41,10 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
     let target = request.path_with_query().unwrap_or_default();
     let route = match Route::parse(name(method), &target) {
         Ok(route) => route,
-        Err(Refusal::Path) => return (entry::refusal_answer(404, "there is nothing here"), None),
-        Err(Refusal::Method(allowed)) => {
+        Err(RouteError::UnknownPath) => {
+            return (entry::refusal_answer(404, "there is nothing here"), None);
+        }
+        Err(RouteError::MethodNotAllowed(allowed)) => {
             return (
                 entry::refusal_answer(405, "this path does not accept that method"),
                 Some(("allow", allowed)),

@@ -5,14 +5,24 @@ use core::time::Duration;
 use tenure_base::json::{Object, Value};
 use tenure_base::text::cut;
 
-use super::credentials::Credentials;
-use super::header::{ELECTION_HEADER, KEY_HEADER, TERM_HEADER, TRIGGER_HEADER};
-use super::target::Target;
-use tenure_azure::percent::{self, AsciiSet};
+use super::settings::{Credentials, Target};
+use tenure_azure::encoding::{self, AsciiSet};
 use tenure_azure::request::{Method, Request};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind, Share, Turn};
+
+/// The term of the leader that runs a turn.
+pub const TERM_HEADER: &str = "tenure-term";
+
+/// The election of a turn. The name is percent-encoded where a header requires it.
+pub const ELECTION_HEADER: &str = "tenure-election";
+
+/// The idempotency key, common to all attempts at a turn.
+pub const KEY_HEADER: &str = "idempotency-key";
+
+/// The id of the trigger that a turn runs for, if there is one.
+pub const TRIGGER_HEADER: &str = "tenure-trigger";
 
 /// The name of the called party in messages. It is not the variable, since in the runner an option
 /// or a file may set the URL.
@@ -22,7 +32,7 @@ const WEBHOOK: &str = "the webhook";
 const MAX_SHOWN: usize = 300;
 
 /// Characters of an election's name that a header value percent-encodes.
-const HEADER_ESCAPES: &AsciiSet = &percent::UNRESERVED.remove(b'/').remove(b'$');
+const HEADER_ESCAPES: &AsciiSet = &encoding::UNRESERVED.remove(b'/').remove(b'$');
 
 /// Minimum length of a part of a URL or token that may be a secret.
 const SECRET_PART_LENGTH: usize = 8;
@@ -51,7 +61,7 @@ impl Call {
         let body = body(turn, valid_for);
         let header = |name: &str, value: String| (name.to_string(), value);
         let slot = turn.slot.to_rfc3339();
-        let event = percent::encode(&turn.key, EVENT_ID_ESCAPES);
+        let event = encoding::percent_encode(&turn.key, EVENT_ID_ESCAPES);
         // The key without its slot and the rest.
         let source = cut(&event, &format!("/{slot}")).map_or("", |(source, _)| source);
         let mut headers = vec![
@@ -72,7 +82,8 @@ impl Call {
         if let Some(token) = &credentials.token {
             headers.push(header("authorization", token.reveal().into()));
         }
-        let (message, now) = (percent::encode(&turn.key, MESSAGE_ID_ESCAPES), now.to_string());
+        let (message, now) =
+            (encoding::percent_encode(&turn.key, MESSAGE_ID_ESCAPES), now.to_string());
         if let Some(signature) = credentials.sign(&message, &now, &body) {
             headers.push(header("webhook-id", message));
             headers.push(header("webhook-timestamp", now));
@@ -157,7 +168,8 @@ fn is_path_in(path: &str, text: &str) -> bool {
 /// Returns true if a text shows a longer part of a secret, in any escaped form. The text may be
 /// truncated, so the beginning of the part counts.
 fn is_part_in(secret: &str, text: &str) -> bool {
-    let (decoded_text, parts) = (percent::decode_text(text), percent::decode_text(secret));
+    let (decoded_text, parts) =
+        (encoding::percent_decode_text(text), encoding::percent_decode_text(secret));
     let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
     parts.any(|part| {
         part.get(..SECRET_PART_LENGTH).is_some_and(|part| text_contains(&decoded_text, part))
@@ -184,7 +196,7 @@ fn is_success(status: u16) -> bool {
 /// Encodes the name of an election for [`ELECTION_HEADER`].
 #[must_use]
 pub fn election_value(election: &str) -> String {
-    percent::encode(election, HEADER_ESCAPES)
+    encoding::percent_encode(election, HEADER_ESCAPES)
 }
 
 fn body(turn: &Turn, valid_for: Duration) -> String {

@@ -23,12 +23,9 @@
 #![cfg_attr(target_family = "wasm", no_std)]
 
 mod call;
-mod credentials;
-mod header;
-mod target;
-pub mod variable;
+mod settings;
 
-pub use call::{Call, body_limit, election_value};
-pub use credentials::Credentials;
-pub use header::{ELECTION_HEADER, KEY_HEADER, TERM_HEADER, TRIGGER_HEADER};
-pub use target::Target;
+pub use call::{
+    Call, ELECTION_HEADER, KEY_HEADER, TERM_HEADER, TRIGGER_HEADER, body_limit, election_value,
+};
+pub use settings::{Credentials, Target, variable};

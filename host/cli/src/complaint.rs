@@ -1,7 +1,7 @@
 //! Complaints about settings. They name each setting as the operator gave it.
 
 use std::fmt::{self, Write as _};
-use tenure_base::secret::looks_secret;
+use tenure_base::text::looks_secret;
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Complaint {

@@ -26,9 +26,9 @@
 
 #![deny(missing_docs)]
 
+mod candidate_handle;
 mod store;
 mod task;
-mod translate;
 
 pub use candidate_handle::CandidateContext;
 pub use store::{SharesStore, StoreReply};
@@ -36,20 +36,21 @@ pub use task::{
     CandidateFuture, LEAVE_WITHIN, LastWillSink, MemberSettings, RECHECK_INTERVAL,
     SHARE_POLL_INTERVAL, ShareCandidate, ShareHandler, Task,
 };
-pub use unsplit::resign_for_shares;
 
 use std::fmt;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::engine::{CandidateSettings, Election, Runner};
+use tenure::engine::{CandidateSettings, Election, Order, Runner};
 use tenure::handler::{self, Handler};
 use tenure::settings::{InvalidSettings, Schedule, Settings};
 use tenure::{Elector, Event, ProblemKind};
 use tenure_clock::BootClock;
 use tenure_core::{Complaint, ProblemClass, SettingId, limits, variable};
-use tenure_shares::{Sign, SignTiming};
+use tenure_shares::{ListedSign, Sign, SignTiming, StoreRequest, StoreResponse};
 use tokio::runtime::Handle as Runtime;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 /// Maximum number of shares. A plan of this size is one request of half a MiB.
@@ -309,7 +310,55 @@ fn complaint(setting: &'static str, problem: &str, advice: &str) -> Complaint {
     }
 }
 
-mod candidate_handle;
+/// Longest time between two checks of a leader.
+const CHECK_INTERVAL: Duration = Duration::from_secs(300);
+
+/// Polls between two checks.
+const POLLS_PER_CHECK: u32 = 75;
+
+/// Makes the candidate without shares resign when it leads and finds the sign of life of a member.
+/// docs/protocol.md §14.6. Never completes.
+///
+/// It checks when leadership starts and then every 75 polls, at the latest every 5 minutes.
+///
+/// `leading_term` is the candidate's term while it leads. `election` is for requests next to its
+/// blob, and was checked.
+pub async fn resign_for_shares(
+    election: Arc<Election>,
+    poll: Duration,
+    mut leading_term: watch::Receiver<Option<u64>>,
+    orders: mpsc::Sender<Order>,
+    events: impl Fn(Event),
+) {
+    let store = SharesStore::new(election, "");
+    let check_interval = CHECK_INTERVAL.min(poll * POLLS_PER_CHECK);
+    loop {
+        let term = leading_term.wait_for(Option::is_some).await.map(|term| *term);
+        let Ok(term) = term else { return pending().await };
+        // If the list is refused the work was most likely never split: listing needs a permission
+        // that elections do not need.
+        if let StoreResponse::Signs(signs) = store.send(&StoreRequest::ListSigns).await.response
+            && let Some(ListedSign { sign, .. }) = signs.into_iter().find(ListedSign::is_alive)
+        {
+            let detail = format!(
+                "{} runs shares of the work, but this leader runs all of it, so it resigns. Start it with --shares, or \
+                 stop the processes with --shares",
+                sign.member
+            );
+            events(Event::Problem {
+                class: ProblemKind::Election(ProblemClass::Configuration),
+                detail,
+            });
+            // A candidate that has left ignores orders.
+            let _ = orders.send(Order::Resign).await;
+        }
+        let leadership_ended =
+            async { leading_term.wait_for(|current| *current != term).await.is_err() };
+        if timeout(check_interval, leadership_ended).await == Ok(true) {
+            return pending().await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
-mod unsplit;

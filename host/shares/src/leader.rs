@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::mutants::mutant;
 use crate::plan::{Plan, Share};
 use crate::planner::Planner;
-use crate::sign::{StoreRequest, StoreResponse, Tag};
-use crate::sign_timing::SignTiming;
+use crate::sign::{SignTiming, StoreRequest, StoreResponse, Tag};
 
 /// The coordinator in one term.
 ///

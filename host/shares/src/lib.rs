@@ -14,18 +14,15 @@
 
 #![deny(missing_docs)]
 
-mod assign;
 mod leader;
 mod member;
 pub mod mutants;
 mod plan;
 mod planner;
 mod sign;
-mod sign_timing;
 
-pub use assign::{Worker, assign};
 pub use leader::{CoordinatorProblem, Leader};
 pub use member::{Action, LastWill, Member, RunningShare};
 pub use plan::{Plan, Share};
-pub use sign::{ListedSign, Sign, StoreRequest, StoreResponse, Tag};
-pub use sign_timing::SignTiming;
+pub use planner::{Worker, assign};
+pub use sign::{ListedSign, Sign, SignTiming, StoreRequest, StoreResponse, Tag};

@@ -12,7 +12,7 @@
 use std::hint::black_box;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Utc};
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 use tenure_azure::shared_key::string_to_sign;
 
 use super::account::Account;
@@ -210,7 +210,7 @@ fn check_shared_key(
 fn check_age(now: Now, request: &Request) -> Result<(), Failure> {
     let text = request.header("x-ms-date").or_else(|| request.header("date"));
     // A missing and an invalid date are refused alike, because the age is unknown.
-    let Some(date) = text.and_then(http_date::parse) else {
+    let Some(date) = text.and_then(encoding::parse_http_date) else {
         return Err(authentication_failed("The Date header in the request is incorrect."));
     };
     if now.wall - date > MAX_AGE {
@@ -327,7 +327,7 @@ fn check_validity(now: Now, address: &Address) -> Result<(), Failure> {
     let starts = starts.map(|text| parse_time(text).ok_or_else(malformed)).transpose()?;
     let starts = starts.unwrap_or(now.wall);
     let expires = parse_time(required_parameter(address, "se")?).ok_or_else(malformed)?;
-    let [start, expiry, current] = [starts, expires, now.wall].map(http_date::format);
+    let [start, expiry, current] = [starts, expires, now.wall].map(encoding::format_http_date);
     if expires <= starts {
         return Err(authentication_failed(&format!(
             "Signed expiry time [{expiry}] must be after signed start time [{start}]"
@@ -394,7 +394,8 @@ mod tests {
     }
 
     fn check_request(request: &Request, accounts: &[Account], seconds: i64) -> Result<(), Code> {
-        let signed: DateTime<Utc> = http_date::parse("Fri, 02 Jan 2026 03:04:05 GMT").unwrap();
+        let signed: DateTime<Utc> =
+            encoding::parse_http_date("Fri, 02 Jan 2026 03:04:05 GMT").unwrap();
         let now = Now { elapsed: Duration::ZERO, wall: signed + TimeDelta::seconds(seconds) };
         check(now, request, &Address::from_request(request, accounts), accounts)
             .map(|access| assert!(matches!(access, Access::Full)))
@@ -467,7 +468,7 @@ mod tests {
 
     #[test]
     fn three_spellings_of_a_time() {
-        let format_parsed = |text| parse_time(text).map(http_date::format);
+        let format_parsed = |text| parse_time(text).map(encoding::format_http_date);
         let expected = |text: &str| Some(text.to_owned());
         assert_eq!(format_parsed("2026-01-02"), expected("Fri, 02 Jan 2026 00:00:00 GMT"));
         assert_eq!(format_parsed("2026-01-02T03:04Z"), expected("Fri, 02 Jan 2026 03:04:00 GMT"));

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use md5::{Digest, Md5};
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 
 use super::code::{Code, Failure};
 use super::headers::Metadata;
@@ -120,7 +120,7 @@ impl Content {
         let mut response = with_etag(status, &self.etag, self.modified)
             .with("Accept-Ranges", "bytes")
             .with("x-ms-blob-type", BLOB_TYPE)
-            .with("x-ms-creation-time", http_date::format(self.created))
+            .with("x-ms-creation-time", encoding::format_http_date(self.created))
             .with("x-ms-server-encrypted", "true");
         for (name, value) in lease_headers(lease, now) {
             response = response.with(name, value);
@@ -212,7 +212,9 @@ pub(super) fn lease_headers(
 
 /// Returns a response without a body, with the ETag and the date of its target.
 pub(super) fn with_etag(status: u16, etag: &str, modified: DateTime<Utc>) -> Response {
-    Response::new(status).with("ETag", etag).with("Last-Modified", http_date::format(modified))
+    Response::new(status)
+        .with("ETag", etag)
+        .with("Last-Modified", encoding::format_http_date(modified))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //!    conditions.
 
 use chrono::{DateTime, Utc};
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 
 use super::account::Account;
 use super::address::Address;
@@ -104,7 +104,7 @@ fn with_common_headers(
     let mut answer = response
         .with("Server", SERVER)
         .with("x-ms-request-id", id)
-        .with("Date", http_date::format(now.wall));
+        .with("Date", encoding::format_http_date(now.wall));
     if is_bodyless {
         answer = answer.with("Content-Length", "0");
     }

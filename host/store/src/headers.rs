@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, SubsecRound, Utc};
-use tenure_azure::{LeaseId, http_date};
+use tenure_azure::{LeaseId, encoding};
 
 use super::address::Address;
 use super::code::{Code, Failure};
@@ -301,7 +301,7 @@ fn tags(request: &Request, name: &str) -> Result<Option<Tags>, Failure> {
 
 fn date(request: &Request, name: &str) -> Result<Option<DateTime<Utc>>, Failure> {
     let Some(value) = request.header(name) else { return Ok(None) };
-    http_date::parse(value).map(Some).ok_or_else(|| Failure::header(name, value))
+    encoding::parse_http_date(value).map(Some).ok_or_else(|| Failure::header(name, value))
 }
 
 #[cfg(test)]

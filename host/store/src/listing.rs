@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 
 use super::address::Address;
 use super::blob::{BLOB_TYPE, Blob, Container, PROPERTIES, lease_headers};
@@ -189,7 +189,7 @@ impl Service {
 }
 
 fn container_entry(name: &str, container: &Container, parameters: &ListParameters<'_>) -> String {
-    let mut properties = element("Last-Modified", &http_date::format(container.modified));
+    let mut properties = element("Last-Modified", &encoding::format_http_date(container.modified));
     for (name, value) in [
         ("Etag", container.etag.as_str()),
         ("LeaseStatus", "unlocked"),
@@ -208,8 +208,8 @@ fn blob_entry(now: Now, name: &str, blob: &Blob, parameters: &ListParameters<'_>
     let content = &blob.content;
     let mut properties = String::new();
     let mut add = |name: &str, value: &str| properties.push_str(&element(name, value));
-    add("Creation-Time", &http_date::format(content.created));
-    add("Last-Modified", &http_date::format(content.modified));
+    add("Creation-Time", &encoding::format_http_date(content.created));
+    add("Last-Modified", &encoding::format_http_date(content.modified));
     // Without quotes, unlike the ETag of a container.
     add("Etag", content.etag.trim_matches('"'));
     add("Content-Length", &content.body.len().to_string());

@@ -1,9 +1,8 @@
 //! Connection strings, addresses and SAS.
 
 use tenure_azure::account::Account;
-use tenure_azure::credential::AuthSource;
+use tenure_azure::credential::{AuthSource, Sas};
 use tenure_azure::endpoint::Endpoint;
-use tenure_azure::sas::Sas;
 use tenure_azure::{BlobName, Operation, Request};
 
 use crate::answer::wall;

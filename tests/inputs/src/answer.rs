@@ -1,8 +1,8 @@
 //! Responses of the service: heads, lists, dates.
 
 use chrono::{DateTime, Utc};
-use tenure_azure::listing::Page;
-use tenure_azure::{http_date, rfc3339};
+use tenure_azure::answer::Page;
+use tenure_azure::encoding;
 use tenure_core::Timestamp;
 
 /// Returns the machine time for inputs that need one: 2026-11-27T07:00:00Z.
@@ -63,11 +63,11 @@ pub fn listing(data: &[u8]) {
 /// Tests dates of headers, records and tokens. A parsed date survives formatting and parsing.
 pub fn dates(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    if let Some(date) = http_date::parse(text) {
-        assert_eq!(http_date::parse(&http_date::format(date)), Some(date));
+    if let Some(date) = encoding::parse_http_date(text) {
+        assert_eq!(encoding::parse_http_date(&encoding::format_http_date(date)), Some(date));
     }
-    if let Some(date) = rfc3339::parse(text) {
-        assert_eq!(rfc3339::parse(&rfc3339::format(date)), Some(date));
+    if let Some(date) = encoding::parse_rfc3339(text) {
+        assert_eq!(encoding::parse_rfc3339(&encoding::format_rfc3339(date)), Some(date));
     }
     if let Some(time) = Timestamp::parse(text) {
         assert_eq!(Timestamp::parse(&time.to_rfc3339()), Some(time));

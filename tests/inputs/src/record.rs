@@ -1,6 +1,6 @@
 //! The record and the side blobs, as read by read-only commands.
 
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 use tenure_azure::{Answer, Operation};
 use tenure_core::{Inspection, Record, Settings, listed, trigger};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 use tenure_azure::shared_key::{Key, authorization, decoded_query, string_to_sign};
 use tenure_store::{Account, EMULATOR_ACCOUNT, EMULATOR_KEY, Now, Request, Service, request_head};
 
@@ -36,7 +36,7 @@ pub fn store_requests(data: &[u8]) {
 /// Adds the headers that every request needs, unless it has them.
 fn signed(mut request: Request, date: DateTime<Utc>) -> Request {
     let length = request.body.len().to_string();
-    let date = http_date::format(date);
+    let date = encoding::format_http_date(date);
     for (name, value) in
         [("x-ms-version", "2021-12-02"), ("x-ms-date", &date), ("content-length", &length)]
     {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_azure::token::{Token, is_token};
+use tenure_azure::identity::{Token, is_token};
 use tenure_base::json::members;
 
 use crate::answer::{RawAnswer, wall};

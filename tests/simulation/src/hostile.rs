@@ -1,6 +1,6 @@
 //! Data that permitted outsiders write: records that no candidate writes, and side blobs.
 
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 use uuid::Uuid;
 
 /// Metadata, as headers.

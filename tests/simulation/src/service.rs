@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
+use tenure_azure::blob::SideBlob;
 use tenure_azure::credential::AuthSource;
-use tenure_azure::name::SideBlob;
-use tenure_azure::{API_VERSION, Account, BlobName, Metadata, Operation, http_date};
+use tenure_azure::{API_VERSION, Account, BlobName, Metadata, Operation, encoding};
 use tenure_core::{
     OrderStep, Settings, SignedRequest, TransferOrder, TransferState, TriggerState, variable,
 };
@@ -109,7 +109,7 @@ impl Service {
     /// Returns the time of the service's clock, formatted as a date header.
     #[must_use]
     pub fn date(&self, at: Millis) -> String {
-        http_date::format(self.clock(at).wall)
+        encoding::format_http_date(self.clock(at).wall)
     }
 
     /// Steps the wall clock by this many milliseconds.
@@ -136,7 +136,7 @@ impl Service {
         let offset = TimeDelta::seconds(i64::try_from(dice.between(60, most)).unwrap_or(60));
         let now = self.clock(at).wall;
         let wrong = if dice.once_in(2) { now + offset } else { now - offset };
-        http_date::format(wrong.max(DateTime::UNIX_EPOCH))
+        encoding::format_http_date(wrong.max(DateTime::UNIX_EPOCH))
     }
 
     /// Handles a candidate's request.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 use tenure_core::Timestamp;
 use tenure_store::{Request, Response};
 use uuid::Uuid;
@@ -305,7 +305,7 @@ fn side_blob_name(target: &str) -> Option<&str> {
 /// is not from the service.
 pub fn reported_time(response: &Response) -> Option<u64> {
     let date = response.header("x-ms-request-id").and(response.header("date"))?;
-    http_date::parse(date).map(|date| Timestamp::from_date(date).0)
+    encoding::parse_http_date(date).map(|date| Timestamp::from_date(date).0)
 }
 
 /// Parses a lease id.

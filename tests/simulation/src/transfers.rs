@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tenure_azure::Class;
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_core::{OrderStep, TransferOrder, TransferState};
 use tenure_store::Response;

@@ -1,4 +1,3 @@
-use super::connection_string::KEYS;
 use super::*;
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::name::SideBlob;
+use crate::blob::SideBlob;
 use crate::operation::WriteCondition;
 use proptest::prelude::*;
 

@@ -22,8 +22,7 @@ use crate::step::settings::Settings;
 use crate::step::settings::timings::BACK_OFF;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
-use tenure_azure::lease_id::LeaseId;
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::{LeaseId, SideBlob};
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 

@@ -9,7 +9,7 @@ use crate::record::metadata::{Kind, Record, Trigger};
 use crate::record::write::Write;
 use crate::step::pace::{Failover, RetrySchedule};
 use serde::{Deserialize, Serialize};
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::ETag;
 use tenure_base::prelude::*;
 

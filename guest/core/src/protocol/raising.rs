@@ -13,7 +13,7 @@ use crate::side::orders;
 use crate::step::pace::{Chance, RetrySchedule};
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::settings::timings::{BACK_OFF, Timings};
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::ETag;
 
 /// Time under the lease before a record is written where none was. One second of the service passes

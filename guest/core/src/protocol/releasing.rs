@@ -18,8 +18,8 @@ use crate::step::report::{Ending, EndingReason};
 use crate::step::settings::Settings;
 use chrono::{DateTime, Utc};
 use tenure_azure::answer::Class;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::credential::Credential;
-use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::request::Request;
 

@@ -11,7 +11,7 @@ use crate::side::announcement::{
 };
 use crate::step::settings::timings::Timings;
 use serde::{Deserialize, Serialize};
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_base::prelude::*;
 
 /// Delay before a missing announcement is read again, the first time. It doubles each time, up to

@@ -15,7 +15,7 @@ use crate::step::pace::{Chance, RetrySchedule, fresh_lease_id};
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::settings::timings::BACK_OFF;
 use tenure_azure::answer::{Class, LeaseState, Properties};
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 

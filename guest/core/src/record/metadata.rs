@@ -32,7 +32,7 @@ use crate::schedule::slots::{Delivery, WHILE_LEADING};
 use crate::step::clocks::{Timestamp, is_ahead};
 use field::Fields;
 use serde::{Deserialize, Serialize};
-use tenure_azure::metadata::Metadata;
+use tenure_azure::blob::Metadata;
 use tenure_base::prelude::*;
 
 /// The format that this version writes, and the newest that it reads.

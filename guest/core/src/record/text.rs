@@ -5,7 +5,7 @@
 //! limited size.
 
 use sha2::{Digest, Sha256};
-use tenure_azure::percent::{self, AsciiSet};
+use tenure_azure::encoding::{self, AsciiSet};
 use tenure_base::prelude::*;
 
 /// Maximum length of a candidate's name, in bytes.
@@ -27,7 +27,7 @@ pub(crate) const LONGEST_CRON: usize = 256;
 /// a time zone.
 pub(crate) const LONGEST_SCHEDULE: usize = LONGEST_CRON + 64;
 
-const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b':').remove(b'/');
+const ENCODED: &AsciiSet = &encoding::UNRESERVED.remove(b':').remove(b'/');
 
 /// Returns the first 64 bits of the SHA-256.
 pub(crate) fn fingerprint(text: &str) -> u64 {
@@ -37,12 +37,12 @@ pub(crate) fn fingerprint(text: &str) -> u64 {
 
 /// Encodes a value for metadata.
 pub(crate) fn encode(value: &str) -> String {
-    percent::encode(value, ENCODED)
+    encoding::percent_encode(value, ENCODED)
 }
 
 /// Decodes a value of metadata. None if it is not text.
 pub(crate) fn decode(value: &str) -> Option<String> {
-    String::from_utf8(percent::decode(value)).ok()
+    String::from_utf8(encoding::percent_decode(value)).ok()
 }
 
 /// Returns true if a text has no characters that affect the text around them. Those are control

@@ -6,7 +6,7 @@ use crate::record::metadata::Record;
 use crate::step::pace::RetrySchedule;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 

@@ -8,7 +8,7 @@ use crate::record::metadata::{
 use crate::schedule::slots::Schedule;
 use crate::step::clocks::Timestamp;
 use crate::step::settings::Settings;
-use tenure_azure::percent;
+use tenure_azure::encoding;
 use tenure_base::prelude::*;
 
 /// The turns on a record at some instant.
@@ -112,7 +112,7 @@ fn next(
 pub(crate) fn turn_key(slot: Timestamp, trigger: Option<&str>, settings: &Settings) -> String {
     let (account, election) = (settings.account.name(), &settings.election);
     // Only a slot has unescaped colons, so no other part can be mistaken for one.
-    let account = percent::encode(account, percent::UNRESERVED);
+    let account = encoding::percent_encode(account, encoding::UNRESERVED);
     let mut key = format!("{account}{}/{}", election.path(), slot.to_rfc3339());
     if let Some(trigger) = trigger {
         key.push_str("//");

@@ -13,8 +13,7 @@ use crate::step::limits;
 use crate::step::settings::timings::{SECOND, Timings};
 use chrono::TimeDelta;
 use tenure_azure::answer::{Answer, Properties};
-use tenure_azure::lease_id::LeaseId;
-use tenure_azure::metadata::Metadata;
+use tenure_azure::blob::{LeaseId, Metadata};
 use tenure_base::prelude::*;
 
 /// Maximum age at which data that no candidate wrote is still reported.

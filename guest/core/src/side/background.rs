@@ -31,9 +31,8 @@ use crate::step::report::{BackgroundReply, Exchange, ExchangeResult};
 use crate::step::settings::Settings;
 use chrono::{DateTime, Utc};
 use tenure_azure::answer::Answer;
+use tenure_azure::blob::{Metadata, SideBlob};
 use tenure_azure::credential::AuthSource;
-use tenure_azure::metadata::Metadata;
-use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{Kind, Operation};
 use tenure_base::prelude::*;
 

@@ -19,8 +19,7 @@ use crate::step::settings::Settings;
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class, Properties};
-use tenure_azure::metadata::Metadata;
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::{Metadata, SideBlob};
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 

@@ -24,8 +24,7 @@ use crate::step::limits;
 use crate::step::problem::Problem;
 use crate::step::settings::Settings;
 use tenure_azure::answer::{Answer, Class, Properties};
-use tenure_azure::metadata::Metadata;
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::{Metadata, SideBlob};
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 

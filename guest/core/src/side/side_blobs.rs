@@ -9,9 +9,8 @@ use crate::step::report;
 use crate::step::settings::Settings;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
-use tenure_azure::answer::{Answer, Class};
-use tenure_azure::listing::Page;
-use tenure_azure::name::BlobName;
+use tenure_azure::answer::{Answer, Class, Page};
+use tenure_azure::blob::BlobName;
 use tenure_azure::operation::{ETag, Operation, WriteCondition};
 use tenure_base::prelude::*;
 

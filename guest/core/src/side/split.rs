@@ -13,7 +13,7 @@ use crate::record::text::{LONGEST_NAME, decode_allowed};
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::settings::Settings;
 use tenure_azure::answer::Class;
-use tenure_azure::metadata::Metadata;
+use tenure_azure::blob::Metadata;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 

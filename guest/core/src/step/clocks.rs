@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::Moment;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use tenure_azure::rfc3339;
+use tenure_azure::encoding;
 use tenure_base::prelude::*;
 
 /// Maximum lead of a recorded slot before it is a problem: more than the clocks of two candidates
@@ -42,12 +42,12 @@ impl Timestamp {
 
     /// Formats it as RFC 3339 in UTC, with as many digits as it needs.
     pub fn to_rfc3339(self) -> String {
-        rfc3339::format(self.to_date())
+        encoding::format_rfc3339(self.to_date())
     }
 
     /// Parses RFC 3339.
     pub fn parse(text: &str) -> Option<Self> {
-        rfc3339::parse(text).map(Self::from_date)
+        encoding::parse_rfc3339(text).map(Self::from_date)
     }
 
     /// Returns this instant plus `span`.

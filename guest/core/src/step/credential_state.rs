@@ -13,11 +13,10 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::{AuthSource, Credential};
-use tenure_azure::identity::Identity;
+use tenure_azure::identity::{Identity, Token, TokenError};
 use tenure_azure::operation::Kind;
 use tenure_azure::request::Request;
 use tenure_azure::secret::Secret;
-use tenure_azure::token::{Token, TokenError};
 use tenure_base::prelude::*;
 
 /// Time before its end at which a token is renewed, but never before half of its validity is over.

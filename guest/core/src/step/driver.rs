@@ -25,9 +25,8 @@ use crate::side::side_blobs::{
 };
 use chrono::{DateTime, Utc};
 use tenure_azure::answer::{Answer, Class};
+use tenure_azure::blob::{Metadata, SideBlob};
 use tenure_azure::credential::{AuthSource, Credential};
-use tenure_azure::metadata::Metadata;
-use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::request;
 use tenure_base::prelude::*;

@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::secret::Secret;
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
-use tenure_base::secret::redact;
-use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
+use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted, redact};
 
 /// Defines [`Options`] and the conversions between them and the variables, so that every option has
 /// a variable.

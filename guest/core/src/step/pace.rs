@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::limits;
 use crate::Moment;
 use serde::{Deserialize, Serialize};
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 
 /// A source of random numbers. In the component, `wasi:random`; in a simulation, a seeded
 /// generator.

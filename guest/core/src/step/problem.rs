@@ -10,8 +10,8 @@ use crate::Moment;
 use crate::record::metadata::UnusableRecord;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
+use tenure_azure::blob::{BlobName, SideBlob};
 use tenure_azure::credential::Credential;
-use tenure_azure::name::{BlobName, SideBlob};
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 

@@ -18,12 +18,11 @@ use crate::schedule::slots::Schedule;
 use account::ChosenAccount;
 use chrono::{DateTime, Utc};
 use tenure_azure::account::Account;
+use tenure_azure::blob::BlobName;
 use tenure_azure::credential::Credential;
-use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
-use tenure_base::secret::redact;
-use tenure_base::text::{QUOTED, is_quoted};
+use tenure_base::text::{QUOTED, is_quoted, redact};
 use timings::Timings;
 
 /// The lease of a single invocation, which does not renew during its turn.

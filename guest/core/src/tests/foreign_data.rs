@@ -1,7 +1,7 @@
 //! Foreign writes to the blob and to its side blobs: no leader loses its leadership over them.
 
 use super::*;
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 
 /// Steps whenever one is due, for this span. Returns every request and every problem.
 fn run_for(
@@ -38,7 +38,7 @@ fn records(requests: &[SentRequest]) -> Vec<(Metadata, Record)> {
 
 /// Returns the answer to a read of a side blob that was written just now.
 fn side_blob_answer(o: &Operation, at: Moment, fields: &[(&str, &str)]) -> Reply {
-    let written = tenure_azure::http_date::format(instant(at));
+    let written = tenure_azure::encoding::format_http_date(instant(at));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
     let mut headers = vec![
         ("etag", "\"5\""),

@@ -5,7 +5,7 @@ mod scene;
 
 use super::*;
 pub(super) use scene::{Scene, Service, candidate_named, scene};
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 
 #[test]
 fn the_successor_leads_and_the_lease_was_never_free() {

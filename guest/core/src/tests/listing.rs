@@ -2,7 +2,7 @@
 
 use super::*;
 use std::cell::RefCell;
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 use tenure_azure::operation::ETag;
 
 const READ: &str = "read candidates";

@@ -38,9 +38,7 @@ use chrono::{DateTime, Utc};
 use super::*;
 use crate::step::variable;
 use tenure_azure::answer::Answer;
-use tenure_azure::lease_id::LeaseId;
-use tenure_azure::metadata::Metadata;
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::{LeaseId, Metadata, SideBlob};
 use tenure_azure::operation::Operation;
 
 /// 2026-11-20T07:00:00Z is origin + 0.
@@ -232,7 +230,7 @@ fn error_answer(operation: &Operation, at: Moment, status: u16, code: &str) -> R
 }
 
 fn answer(operation: &Operation, at: Moment, status: u16, extra: &[(&str, &str)]) -> Reply {
-    let date = tenure_azure::http_date::format(instant(at));
+    let date = tenure_azure::encoding::format_http_date(instant(at));
     let fixed = [("date", date.as_str()), ("x-ms-request-id", "1")];
     let headers = fixed.iter().chain(extra);
     let headers: Vec<_> =

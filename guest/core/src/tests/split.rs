@@ -2,7 +2,7 @@
 //! without shares. protocol.md §14.6.
 
 use super::*;
-use tenure_azure::listing::Page;
+use tenure_azure::answer::Page;
 
 /// Returns a record in which the leader of term 9 is a coordinator, or an earlier leader was.
 fn split(coordinator_term: u64) -> Metadata {
@@ -14,7 +14,7 @@ fn split(coordinator_term: u64) -> Metadata {
 /// and its metadata.
 fn page(o: &Operation, at: Moment, blobs: &[(&str, u64, &str, &str)], next: &str) -> Reply {
     let blobs = blobs.iter().map(|(name, age, lease, metadata)| {
-        let modified = tenure_azure::http_date::format(instant(at - seconds(*age)));
+        let modified = tenure_azure::encoding::format_http_date(instant(at - seconds(*age)));
         format!(
             "<Blob><Name>leader.{name}</Name><Properties><Last-Modified>{modified}</Last-Modified><Etag>1</Etag>\
              <LeaseState>{lease}</LeaseState></Properties><Metadata>{metadata}</Metadata></Blob>"

@@ -1,11 +1,11 @@
 //! Successors with an unusable lease, and the time limits for giving them the lease.
 
 use super::*;
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 
 /// Returns the side blob of a candidate that announced itself.
 fn side_blob_answer(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) -> Reply {
-    let modified = tenure_azure::http_date::format(instant(modified));
+    let modified = tenure_azure::encoding::format_http_date(instant(modified));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
     let mut headers = vec![
         ("etag", "\"5\""),

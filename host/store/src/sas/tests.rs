@@ -1,5 +1,5 @@
 use super::*;
-use tenure_azure::{Account as Client, http_date};
+use tenure_azure::{Account as Client, encoding};
 
 use super::super::account::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 
@@ -9,7 +9,7 @@ const KEY: &str =
     "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
 
 fn date(text: &str) -> DateTime<Utc> {
-    http_date::parse(text).unwrap()
+    encoding::parse_http_date(text).unwrap()
 }
 
 fn signature(terms: &SasParameters, account: &str, key: &str) -> String {

@@ -1,7 +1,7 @@
 //! Client requests besides leases: ranges, listings, checksums, and refusals of unsupported
 //! features.
 
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 use tenure_store::sas::{SasParameters, Scope};
 use tenure_store::{Account, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName, Request, Response};
 
@@ -30,7 +30,7 @@ fn request(
 ) -> Request {
     let mut request = Request::new(method, target)
         .with("Host", "127.0.0.1:10000")
-        .with("x-ms-date", &http_date::format(store.now().wall));
+        .with("x-ms-date", &encoding::format_http_date(store.now().wall));
     if !headers.iter().any(|(name, _)| *name == "x-ms-version") {
         request = request.with("x-ms-version", "2026-10-06");
     }

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 use tenure_azure::shared_key::{Key, authorization, decoded_query, string_to_sign};
 use tenure_store::sas::SAS_VERSION;
 use tenure_store::{EMULATOR_ACCOUNT, EMULATOR_KEY, Request, Response};
@@ -213,14 +213,14 @@ impl Scene<'_> {
             "future" => 60,
             minutes => minutes.parse().unwrap(),
         };
-        http_date::format(self.wire.now().wall + TimeDelta::minutes(minutes))
+        encoding::format_http_date(self.wire.now().wall + TimeDelta::minutes(minutes))
     }
 
     /// Checks the common properties of every response.
     fn check(&self, request: &Request, answer: &Response) {
         let header = |name: &str| answer.header(name).unwrap_or_default();
         assert_eq!(header("server"), "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0");
-        assert_eq!(header("date"), http_date::format(self.wire.now().wall));
+        assert_eq!(header("date"), encoding::format_http_date(self.wire.now().wall));
         assert_eq!(header("x-ms-request-id").len(), 36);
         let body = String::from_utf8_lossy(&answer.body);
         if answer.status < 300 {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Barrier};
 
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 use tenure_store::{
     Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY, Request, Service, Store, Verb, run,
     system_clock,
@@ -18,7 +18,7 @@ const LOCALHOST: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0
 fn request(method: &str, path: &str) -> Request {
     let request = Request::new(method, path)
         .with("x-ms-version", "2021-12-02")
-        .with("x-ms-date", &http_date::format(system_clock().wall));
+        .with("x-ms-date", &encoding::format_http_date(system_clock().wall));
     if method == "PUT" { request.with("Content-Length", "0") } else { request }
 }
 

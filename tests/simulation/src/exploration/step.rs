@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 use tenure_azure::{Answer, Operation};
 use tenure_core::{
     BackgroundRequest, Event, Failure, FailureKind, Outcome, Report, Role, SignedRequest, Step,

@@ -23,7 +23,7 @@ use crate::step::pace::RetrySchedule;
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{EndingReason, Turn, TurnResult};
 use crate::step::settings::timings::BACK_OFF;
-use tenure_azure::metadata::Metadata;
+use tenure_azure::blob::Metadata;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 

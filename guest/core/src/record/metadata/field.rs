@@ -8,7 +8,7 @@ use crate::record::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, 
 use crate::schedule::slots::Delivery;
 use crate::step::clocks::Timestamp;
 use crate::step::pace::Failover;
-use tenure_azure::metadata::Metadata;
+use tenure_azure::blob::Metadata;
 use tenure_base::prelude::*;
 
 pub(super) const FORMAT: &str = "tenureformat";

@@ -3,7 +3,7 @@
 use super::{MAX_TERM_LEAD, MOST_BYTES, RESERVED_BYTES, Record, RecordError, size};
 use crate::step::clocks::Timestamp;
 use tenure_azure::answer::Properties;
-use tenure_azure::name::BlobName;
+use tenure_azure::blob::BlobName;
 use tenure_base::prelude::*;
 
 /// The result of reading an election.

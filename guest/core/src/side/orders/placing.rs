@@ -13,7 +13,7 @@ use crate::step::problem::{Problem, ProblemClass};
 use crate::step::settings::Settings;
 use chrono::{DateTime, Utc};
 use tenure_azure::answer::{Answer, Class, LeaseState};
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 

@@ -1,10 +1,10 @@
 use super::*;
 use crate::step::pace::Chance;
 use chrono::DateTime;
+use tenure_azure::blob::Metadata;
 use tenure_azure::credential::{AuthSource, Credential};
 use tenure_azure::endpoint::Endpoint;
 use tenure_azure::identity::{IMDS, Identity};
-use tenure_azure::metadata::Metadata;
 
 fn settings() -> Settings {
     let variables = [

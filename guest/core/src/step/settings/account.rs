@@ -11,14 +11,12 @@ mod tests;
 use super::{SettingsReader, non_blank, variable};
 use crate::step::options::{Complaint, SecretFile, SettingId, read_secret};
 use tenure_azure::account::{Account, is_account_name};
-use tenure_azure::credential::Credential;
+use tenure_azure::credential::{Credential, Problem, Sas};
+use tenure_azure::encoding;
 use tenure_azure::endpoint::Endpoint;
-use tenure_azure::percent;
-use tenure_azure::problem::Problem;
-use tenure_azure::sas::Sas;
+use tenure_azure::identity::is_token;
 use tenure_azure::secret::Secret;
 use tenure_azure::shared_key::Key;
-use tenure_azure::token::is_token;
 use tenure_base::prelude::*;
 use tenure_base::text::{QUOTED_ADVICE, cut, is_quoted};
 
@@ -222,7 +220,7 @@ impl SettingsReader<'_> {
         let election = non_blank(&self.options.election).unwrap_or_default();
         let election = election.trim();
         let is_election_path = |rest: &[&str]| {
-            let path = percent::decode_text(&rest.join("/"));
+            let path = encoding::percent_decode_text(&rest.join("/"));
             election == path || election.strip_prefix(&path).is_some_and(|e| e.starts_with('/'))
         };
         // Path style, if the host does not name the account. A container may have the account's

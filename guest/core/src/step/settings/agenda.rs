@@ -9,7 +9,7 @@ use super::{SettingsReader, is_quoted, non_blank, redact, variable};
 use crate::record::text::LONGEST_CRON;
 use crate::schedule::agenda::{Agenda, Missed};
 use crate::schedule::slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone};
-use tenure_azure::name::BlobName;
+use tenure_azure::blob::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 

@@ -178,7 +178,7 @@ pub fn side_blob_answer(
     modified: Moment,
 ) -> Reply {
     let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
-    let modified = tenure_azure::http_date::format(instant(modified));
+    let modified = tenure_azure::encoding::format_http_date(instant(modified));
     let mut headers = vec![
         etag,
         ("x-ms-lease-state", state),

@@ -19,8 +19,8 @@ use scratch::Scratch;
 use std::time::Duration;
 use tenure_azure::BlobName;
 use tenure_azure::answer::{Answer, Class};
+use tenure_azure::blob::SideBlob;
 use tenure_azure::credential::{AuthSource, Credential};
-use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_azure::request::Request;
 use tenure_core::{

@@ -9,7 +9,7 @@ use super::*;
 use crate::check::findings::Verdict;
 use service::{ELECTION, MOST_QUESTIONS, Service, refusal, settings, with_failover, with_key};
 use tenure_azure::operation::Operation;
-use tenure_azure::{LeaseId, http_date};
+use tenure_azure::{LeaseId, encoding};
 use tenure_core::FailureKind;
 
 fn finding_for<'f>(findings: &'f [Finding], check: &str) -> &'f Finding {
@@ -259,7 +259,7 @@ fn clock_skew_is_reported_and_service_time_is_used() {
     let findings = service.examine(&settings, |question, service_time| {
         let sent = question.request(&settings, service_time - TimeDelta::minutes(20));
         let (_, date) = sent.headers.iter().find(|(name, _)| name == "x-ms-date").unwrap();
-        let age = service_time - http_date::parse(date).unwrap();
+        let age = service_time - encoding::parse_http_date(date).unwrap();
         (age > TimeDelta::minutes(15)).then(|| refusal(403, "AuthenticationFailed"))?
     });
     assert_eq!(finding_for(&findings, "clock").verdict, Verdict::Failed);

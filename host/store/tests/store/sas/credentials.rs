@@ -1,6 +1,6 @@
 //! Tokens together with other credentials: a header, a version, the keys of the account.
 
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 use tenure_azure::shared_key::decoded_query;
 use tenure_store::{Account, AccountError, EMULATOR_ACCOUNT, KeyName, Request, Verb};
 
@@ -59,7 +59,7 @@ fn a_token_lives_as_long_as_its_key() {
             let head =
                 |target: &str| Request::new("HEAD", target).with("x-ms-version", "2021-12-02");
             let by_token = wire.send(&head(&format!("{target}?{}", make(key).query())));
-            let date = http_date::format(wire.now().wall);
+            let date = encoding::format_http_date(wire.now().wall);
             let head = head(&target).with("x-ms-date", &date);
             let by_key = wire.send(&signed(head, key, EMULATOR_ACCOUNT, "SharedKey"));
             assert_eq!(

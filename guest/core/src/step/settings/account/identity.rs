@@ -3,8 +3,7 @@
 use super::super::{SettingsReader, variable};
 use super::CredentialKind;
 use tenure_azure::endpoint::Endpoint;
-use tenure_azure::identity::{AUTHORITY, IMDS, Identity, Proof, authority_for};
-use tenure_azure::token::is_token;
+use tenure_azure::identity::{AUTHORITY, IMDS, Identity, Proof, authority_for, is_token};
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
 

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::super::{Examination, Finding, Question, Reply, Transport};
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::{ETag, Operation};
-use tenure_azure::{LeaseId, http_date};
+use tenure_azure::{LeaseId, encoding};
 use tenure_core::{Chance, Failure, FailureKind, Settings, TokenReply, TokenRequest};
 
 pub const ELECTION: &str = "jobs/report";
@@ -50,8 +50,10 @@ impl<F: FnMut(&Question, DateTime<Utc>) -> Option<TestResponse>> Transport
         let response = response.unwrap_or_else(|| self.service.respond(&question));
         let reply = response.map_err(|kind| Failure { kind, detail: String::new() });
         let reply = reply.map(|(status, more)| {
-            let fixed =
-                [("date", http_date::format(service_time)), ("x-ms-request-id", "1".to_string())];
+            let fixed = [
+                ("date", encoding::format_http_date(service_time)),
+                ("x-ms-request-id", "1".to_string()),
+            ];
             let all = fixed.into_iter().chain(more);
             let headers: Vec<_> =
                 all.map(|(name, value)| (name.to_string(), value.into_bytes())).collect();
