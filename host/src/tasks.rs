@@ -4,8 +4,7 @@
 //! thread must wake up for them. Turns, pages and collectors run elsewhere, so that their
 //! computations do not delay renewals.
 
-use crate::future::wait_until_true;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -187,6 +186,13 @@ impl LeaveSignal {
     #[must_use]
     pub fn is_for_task_only(&self) -> bool {
         *self.task_flag.borrow() && !*self.shared_flag.borrow()
+    }
+}
+
+/// Waits until `flag` is true. Never completes if its sender is dropped before.
+pub(crate) async fn wait_until_true(flag: &mut watch::Receiver<bool>) {
+    if flag.wait_for(|flag| *flag).await.is_err() {
+        pending().await
     }
 }
 
