@@ -9,6 +9,7 @@ mod event;
 mod event_emitter;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod turn;
 
 pub use event::{Event, ProblemKind, StandDownReason};
@@ -56,8 +57,7 @@ pub enum Order {
     HandOver(String),
     /// Contend, or if false, do not contend until the next `Ready(true)`; a leader then resigns.
     ///
-    /// A candidate contends while both this and [`when_ready`](Runner::when_ready)
-    /// allow it.
+    /// A candidate contends while both this and [`when_ready`](Runner::when_ready) allow it.
     Ready(bool),
 }
 
@@ -306,7 +306,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         shutdown: impl Future<Output = ()>,
         orders: &mut mpsc::Receiver<Order>,
     ) {
-        let span = event::candidate_span(self.elector.names());
+        let span = trace::candidate_span(self.elector.names());
         // One run at a time, because a second one would share the elector.
         let this = &*self;
         // Pointers, because a future reserves space for its arguments and for their later forms.

@@ -1,6 +1,6 @@
 //! A running turn, and how it is stopped.
 
-use super::event;
+use super::trace;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl RunningTurn {
         let valid_for = valid_until.saturating_sub(clock.now());
         let (handler_turn, turn_handler) = (Turn { valid_for, ..turn.clone() }, handler.clone());
         let overtime = handler.overtime();
-        let span = event::turn_span(&turn);
+        let span = trace::turn_span(&turn);
         let spawn = |lease| {
             runtime.spawn(
                 async move { turn_handler.on_tick(handler_turn, lease).await }.instrument(span),
