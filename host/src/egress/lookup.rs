@@ -213,12 +213,13 @@ impl NamePolicy {
     ) -> Result<Vec<SocketAddr>, LookupError> {
         let is_prohibited =
             |address: &SocketAddr| self == Self::RemoteOnly && is_local(address.ip(), local);
-        let (near, far): (Vec<_>, Vec<_>) = addresses.into_iter().partition(is_prohibited);
-        match near.first() {
-            Some(address) if far.is_empty() => {
+        let (prohibited, permitted): (Vec<_>, Vec<_>) =
+            addresses.into_iter().partition(is_prohibited);
+        match prohibited.first() {
+            Some(address) if permitted.is_empty() => {
                 Err(LookupError::Prohibited { name: name.to_owned(), address: address.ip() })
             }
-            _ => Ok(far),
+            _ => Ok(permitted),
         }
     }
 }

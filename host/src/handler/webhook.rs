@@ -52,15 +52,15 @@ pub struct WebhookHandler {
 impl WebhookHandler {
     /// Creates a handler from `variables`, which are those of `tenure-webhook`.
     ///
-    /// `authorities` are trusted in addition to the root certificates of the platform. `retries` is
-    /// true for at-least-once delivery. `clock` is the clock of the runner.
+    /// `root_certificates` are trusted in addition to those of the platform. `retries` is true for
+    /// at-least-once delivery. `clock` is the clock of the runner.
     ///
     /// # Errors
     ///
     /// Returns all complaints about the variables and the files that they name.
     pub fn new(
         variables: Variables,
-        authorities: RootCertificates,
+        root_certificates: RootCertificates,
         retries: bool,
         output: Option<LineSink>,
         clock: &impl Clock,
@@ -76,7 +76,7 @@ impl WebhookHandler {
         })?;
         let policy = Policy::streamed(allow, NO_TIME_LIMIT, u64::MAX);
         // The URL may name a sidecar on `localhost`, so local addresses are allowed.
-        let outlet = Outlet::for_operator().with_root_certificates(authorities);
+        let outlet = Outlet::for_operator().with_root_certificates(root_certificates);
         Ok(Self {
             target,
             variables: Arc::new(variables),
@@ -171,7 +171,7 @@ async fn call_once(call: &Call, gate: Gate, now: i64) -> Result<(), (CallFailure
     let answer = match timeout(call.timeout, gate.send(request, Limits::default())).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
-            return Err((failure_kind(&error), call.failure_text(&to_failure(error))));
+            return Err((classify_error(&error), call.failure_text(&to_failure(error))));
         }
         Err(_) => {
             let failure = Failure { kind: FailureKind::Timeout, detail: String::new() };
@@ -228,7 +228,7 @@ async fn read_body(mut body: Body, max_bytes: usize, within: Duration) -> Vec<u8
 }
 
 /// Classifies an error by whether the call may have arrived.
-fn failure_kind(error: &Error) -> CallFailure {
+fn classify_error(error: &Error) -> CallFailure {
     match error {
         Error::NameResolution(_)
         | Error::ConnectionRefused
@@ -281,19 +281,19 @@ enum CallFailure {
 
 /// Returns the delay before the next call, or `None` if there must be none.
 ///
-/// `retries` is true for at-least-once delivery. `calls` is the number of calls so far, and
+/// `at_least_once` is true for at-least-once delivery. `calls` is the number of calls so far, and
 /// `time_left` the remaining time if it is limited.
 fn retry_delay(
     failure: CallFailure,
-    retries: bool,
+    at_least_once: bool,
     calls: u32,
     time_left: Option<Duration>,
 ) -> Option<Duration> {
     let (is_retryable, requested) = match failure {
         CallFailure::Unsent => (true, None),
-        CallFailure::Unanswered => (retries, None),
+        CallFailure::Unanswered => (at_least_once, None),
         CallFailure::Answered(status, retry_after) => {
-            (retries && is_transient(status), retry_after)
+            (at_least_once && is_transient(status), retry_after)
         }
         CallFailure::TimedOut | CallFailure::Permanent => (false, None),
     };
