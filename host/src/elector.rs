@@ -2,7 +2,8 @@
 
 use crate::egress::RootCertificates;
 use crate::election::Election;
-use crate::handler::{BoxError, Handler, from_fn};
+use crate::future::BoxError;
+use crate::handler::{Handler, from_fn};
 use crate::lease::Lease;
 use crate::membership::Membership;
 use crate::runner::Runner;

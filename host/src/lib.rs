@@ -67,6 +67,7 @@ mod egress;
 mod election;
 mod elector;
 pub mod engine;
+mod future;
 pub mod handler;
 mod lease;
 mod membership;

@@ -4,7 +4,8 @@
 //! thread must wake up for them. Turns, pages and collectors run elsewhere, so that their
 //! computations do not delay renewals.
 
-use std::future::{pending, poll_fn};
+use crate::future::wait_until_true;
+use std::future::poll_fn;
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -186,13 +187,6 @@ impl LeaveSignal {
     #[must_use]
     pub fn is_for_task_only(&self) -> bool {
         *self.task_flag.borrow() && !*self.shared_flag.borrow()
-    }
-}
-
-/// Waits until `flag` is true. Never completes if its sender is dropped before.
-pub(crate) async fn wait_until_true(flag: &mut watch::Receiver<bool>) {
-    if flag.wait_for(|flag| *flag).await.is_err() {
-        pending().await
     }
 }
 

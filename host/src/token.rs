@@ -1,6 +1,6 @@
 //! Tokens of Microsoft Entra ID from a provider of the program.
 
-use crate::handler::{BoxError, BoxFuture};
+use crate::future::{BoxError, BoxFuture};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};

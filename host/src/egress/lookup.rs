@@ -8,7 +8,7 @@
 
 use super::error::LookupError;
 use super::turn::{RequestSlot, current_slot};
-use crate::handler::{BoxError, BoxFuture};
+use crate::future::{BoxError, BoxFuture};
 use hyper_util::client::legacy::connect::dns::Name;
 use std::collections::{HashMap, hash_map};
 use std::io;

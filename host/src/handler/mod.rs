@@ -8,6 +8,7 @@ pub(crate) mod lines;
 mod tests;
 mod webhook;
 
+pub use crate::future::{BoxError, BoxFuture};
 #[cfg(unix)]
 pub use command::{AttachedCommand, CommandEnd, CommandHandler, CommandSettings, NotRunnable};
 pub use function::{from_blocking_fn, from_fn};
@@ -17,16 +18,9 @@ pub use webhook::WebhookHandler;
 use crate::lease::Lease;
 use std::ffi::OsStr;
 use std::fmt;
-use std::pin::Pin;
 use std::time::Duration;
 pub use tenure_core::Turn;
 use tenure_core::{Outcome, variable};
-
-/// A future on the heap.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// An error of any type.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Default grace period of a turn when the candidate leaves.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(1);

@@ -15,11 +15,11 @@ mod turn;
 pub use event::{Event, ProblemKind, StandDownReason};
 
 use crate::election::Election;
-use crate::handler::{BoxFuture, Handler, TurnEnd};
-use crate::tasks::wait_until_true;
+use crate::future::{BoxFuture, or_pending, wait_until_true};
+use crate::handler::{Handler, TurnEnd};
 use candidate::Candidate;
 use std::fmt;
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -435,14 +435,6 @@ enum Wakeup {
 async fn wait_until_stopped(turn: &mut Option<RunningTurn>) -> TurnEnd {
     match turn {
         Some(turn) => turn.wait_until_stopped().await,
-        None => pending().await,
-    }
-}
-
-/// Waits for `future`. Never completes if there is none.
-async fn or_pending<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
-    match future {
-        Some(future) => future.await,
-        None => pending().await,
+        None => std::future::pending().await,
     }
 }

@@ -27,8 +27,7 @@ pub use attached::{AttachedCommand, CommandEnd};
 
 use super::lines::{HandlerLines, LineSink, Lines, Stream};
 use super::{BoxFuture, Handler, TurnEnd, is_withheld};
-use crate::engine::TraceParent;
-use crate::lease::Lease;
+use crate::lease::{Lease, TraceParent};
 use chrono::{DateTime, SecondsFormat, Utc};
 use run::{Run, RunOutcome, turn_end};
 use std::ffi::{OsStr, OsString};
