@@ -11,13 +11,12 @@ pub use crate::egress::{
     direct::{from_http, to_http},
 };
 pub use crate::election::Election;
-pub use crate::handler::lines::{HandlerLines, TurnLines};
-pub use crate::lines::Lines;
+pub use crate::handler::lines::{HandlerLines, Lines, TurnLines};
+pub use crate::lease::TraceParent;
 pub use crate::runner::{Elector, ElectorError, Order, Runner};
 pub use crate::settings::candidate::CandidateSettings;
 pub use crate::settings::variables::Variables;
 pub use crate::tasks::{LeaveSignal, Task, Tasks};
-pub use crate::trace_parent::TraceParent;
 
 /// Interface through which a handler component is called.
 pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";

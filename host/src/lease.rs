@@ -1,5 +1,6 @@
-//! Leadership under which work runs. protocol.md §11.
+//! Leadership under which work runs, and its trace. protocol.md §11.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -114,6 +115,66 @@ impl Lease {
             }
             notified.await;
         }
+    }
+}
+
+tokio::task_local! {
+    static CURRENT: TraceParent;
+}
+
+/// Span of a turn, as in the header `traceparent` of [W3C Trace Context].
+///
+/// A host that traces turns runs them in a [`scope`](Self::scope). The span is then passed on in
+/// these places:
+///
+/// - `TRACEPARENT` in the environment of a command or a component
+/// - the header of each of their requests that has none yet
+/// - the header of the requests of a webhook
+///
+/// A handler in Rust reads the [`current`](Self::current) span.
+///
+/// [W3C Trace Context]: https://www.w3.org/TR/trace-context/#traceparent-header
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceParent {
+    /// Trace id, not zero.
+    pub trace: u128,
+    /// Span id, not zero.
+    pub span: u64,
+    /// True if the trace is recorded.
+    pub sampled: bool,
+}
+
+impl TraceParent {
+    /// Returns the span of the current turn. Returns `None` if it is not traced, or in a task that
+    /// the turn has spawned.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(|current| *current).ok()
+    }
+
+    /// Runs a turn in this span.
+    pub async fn scope<F: Future>(self, turn: F) -> F::Output {
+        CURRENT.scope(self, turn).await
+    }
+}
+
+impl fmt::Display for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { trace, span, sampled } = self;
+        write!(f, "00-{trace:032x}-{span:016x}-{:02x}", u8::from(*sampled))
+    }
+}
+
+#[cfg(test)]
+mod trace_parent_tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_trace_parent_is_visible_in_its_scope_only() {
+        let parent = TraceParent { trace: 0xabc, span: 7, sampled: true };
+        assert_eq!(parent.to_string(), "00-00000000000000000000000000000abc-0000000000000007-01");
+        assert_eq!(parent.scope(async { TraceParent::current() }).await, Some(parent));
+        assert_eq!(TraceParent::current(), None);
     }
 }
 

@@ -70,22 +70,18 @@ pub mod engine;
 mod future;
 pub mod handler;
 mod lease;
-mod lines;
 mod membership;
 mod runner;
 pub mod settings;
-mod shutdown_signal;
 pub mod status;
 mod tasks;
 mod token;
-mod trace_parent;
 
 pub use egress::{InvalidRootCertificates, RootCertificates};
-pub use elector::{Elector, NewElectorError};
+pub use elector::{Elector, NewElectorError, shutdown_signal};
 pub use lease::Lease;
 pub use membership::{Events, Leader, Membership, Role};
 pub use runner::{Event, ProblemKind, StandDownReason};
-pub use shutdown_signal::shutdown_signal;
 pub use tenure_core::{EndingReason, ProblemClass};
 #[cfg(unix)]
 pub use tenure_supervisor::supervisor_main;

@@ -229,6 +229,5 @@ impl Credential {
     }
 }
 
-pub(crate) mod takeover_time;
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 
 use super::Error;
 use super::budget::Charge;
-use super::permit::Permit;
-use super::request_slot::RequestSlot;
+use super::turn::RequestSlot;
+use super::wire::Permit;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;

@@ -1,8 +1,12 @@
-//! Pooled HTTP clients of elections.
+//! Pooled HTTP clients of elections, for requests to the storage account and to the endpoints that
+//! issue its tokens, and their proxies.
 
-use super::proxies::{Proxies, Proxy};
+use super::lookup::is_local;
 use super::{RootCertificates, tls};
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -124,4 +128,259 @@ fn build(
         .tls_backend_preconfigured(config.map_err(|error| format!("TLS: {error}"))?)
         .build()
         .map_err(|error| error.to_string())
+}
+
+const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
+const HTTPS: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
+const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+/// Placeholder for a matcher that only decides which requests use a proxy.
+const ANY_PROXY: &str = "http://proxy.invalid";
+
+/// Variables with the endpoint of a managed identity. It serves only this machine, and receives a
+/// secret over plain HTTP.
+const IDENTITY_ENDPOINTS: [&str; 2] = ["IDENTITY_ENDPOINT", "AZURE_POD_IDENTITY_AUTHORITY_HOST"];
+
+/// Proxies of the environment. Empty by default.
+#[derive(Default)]
+pub struct Proxies {
+    http: Option<ConfiguredProxy>,
+    https: Option<ConfiguredProxy>,
+    /// Applies `NO_PROXY`: it intercepts requests to all other hosts.
+    matcher: Option<Matcher>,
+    /// Hosts of endpoints that only this machine reaches.
+    direct_hosts: Vec<String>,
+}
+
+/// Value of a proxy variable.
+struct ConfiguredProxy {
+    variable: &'static str,
+    /// Address of the proxy. It may contain a password.
+    value: String,
+    /// Scheme, host and port, or `None` if the value is not the address of an HTTP proxy.
+    address: Option<String>,
+}
+
+/// Proxy of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// Variable that configures the proxy.
+    pub variable: &'static str,
+    /// Scheme, host and port, without a password.
+    pub address: String,
+}
+
+impl Proxies {
+    /// Reads `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, or the same in lower case.
+    pub fn from_env() -> Self {
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    pub(super) fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let first_set = |names: [&'static str; 2]| {
+            names.into_iter().find_map(|name| {
+                let value = variable(name)?;
+                let value = value.trim();
+                (!value.is_empty()).then(|| (name, value.to_owned()))
+            })
+        };
+        let no_proxy = first_set(NO_PROXY).map_or_else(String::new, |(_, value)| value);
+        let configured = |names| {
+            let (variable, value) = first_set(names)?;
+            let value = if value.contains("://") { value } else { format!("http://{value}") };
+            let address = http_proxy(&value);
+            Some(ConfiguredProxy { variable, value, address })
+        };
+        let host = |name: &&str| host(&Url::parse(&variable(name)?).ok()?);
+        Self {
+            http: configured(HTTP),
+            https: configured(HTTPS),
+            matcher: Some(Matcher::builder().all(ANY_PROXY).no(no_proxy).build()),
+            direct_hosts: IDENTITY_ENDPOINTS.iter().filter_map(host).collect(),
+        }
+    }
+
+    /// Returns the proxy for a request to `url`, or `None` if the request goes directly to its
+    /// host.
+    ///
+    /// This machine, its link, the endpoint of a managed identity and the hosts of `NO_PROXY` have
+    /// no proxy.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the variable for this scheme does not contain the address of an HTTP proxy.
+    pub fn select(&self, url: &Url) -> Result<Option<Proxy>, String> {
+        let Some(ConfiguredProxy { variable, address, .. }) = self.configured(url) else {
+            return Ok(None);
+        };
+        if self.is_direct(url) {
+            return Ok(None);
+        }
+        match address.clone() {
+            Some(address) => Ok(Some(Proxy { variable, address })),
+            None => Err(format!(
+                "{variable} does not hold the address of an HTTP proxy; write it like http://proxy.example.com:3128"
+            )),
+        }
+    }
+
+    /// Returns the address of the proxy for the scheme of `url`, with its password.
+    fn configured_address(&self, url: &Url) -> Option<&str> {
+        self.configured(url).map(|named| named.value.as_str())
+    }
+
+    fn configured(&self, url: &Url) -> Option<&ConfiguredProxy> {
+        if url.scheme() == "https" { self.https.as_ref() } else { self.http.as_ref() }
+    }
+
+    fn is_direct(&self, url: &Url) -> bool {
+        let Some(host) = host(url) else { return true };
+        match host.parse::<IpAddr>() {
+            Ok(address) if is_local(address, &[]) => true,
+            _ => {
+                host == "localhost"
+                    || host.ends_with(".localhost")
+                    || self.direct_hosts.contains(&host)
+                    || !self.is_intercepted(url)
+            }
+        }
+    }
+
+    /// Returns true unless `NO_PROXY` names the host.
+    fn is_intercepted(&self, url: &Url) -> bool {
+        let uri: Option<Uri> = url.as_str().parse().ok();
+        let matcher = self.matcher.as_ref();
+        uri.is_some_and(|uri| matcher.is_some_and(|matcher| matcher.intercept(&uri).is_some()))
+    }
+}
+
+/// Returns the host as a name or an address, without brackets and without a final dot.
+fn host(url: &Url) -> Option<String> {
+    Some(url.host_str()?.trim_matches(['[', ']']).trim_end_matches('.').to_owned())
+}
+
+/// Returns scheme, host and port of the address of an HTTP proxy, or `None` for any other text.
+fn http_proxy(address: &str) -> Option<String> {
+    // The client passes the parsed URL to a matcher. If the matcher rejected the URL, the request
+    // would go directly to its host.
+    let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    let matcher = Matcher::builder().all(url.as_str()).build();
+    matcher.intercept(&Uri::from_static("http://example.com/"))?;
+    Some(url.origin().ascii_serialization())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies_from(variables: &[(&str, &str)]) -> Proxies {
+        Proxies::from_variables(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn selected(variables: &[(&str, &str)], url: &str) -> Option<(&'static str, String)> {
+        let proxy = proxies_from(variables).select(&Url::parse(url).unwrap()).unwrap();
+        proxy.map(|proxy| (proxy.variable, proxy.address))
+    }
+
+    const BOTH: [(&str, &str); 2] = [
+        ("HTTP_PROXY", "proxy.test:3128"),
+        ("https_proxy", "https://user:S3CRET@secure.test:8443/"),
+    ];
+
+    #[test]
+    fn each_scheme_has_its_proxy_and_no_password_is_shown() {
+        let plain = ("HTTP_PROXY", "http://proxy.test:3128".to_owned());
+        let secure = ("https_proxy", "https://secure.test:8443".to_owned());
+        assert_eq!(selected(&BOTH, "http://account.test/"), Some(plain));
+        assert_eq!(selected(&BOTH, "https://account.test/"), Some(secure));
+        assert_eq!(
+            selected(&[("HTTP_PROXY", "a:1"), ("HTTPS_PROXY", " ")], "https://account.test/"),
+            None
+        );
+        assert_eq!(selected(&[("ALL_PROXY", "a:1")], "https://account.test/"), None);
+    }
+
+    #[test]
+    fn the_address_is_shown_without_any_part_of_a_password() {
+        for (value, shown) in [
+            ("http://user:p@S3CRET@proxy.test:3128", "http://proxy.test:3128"),
+            ("user:p@S3CRET@proxy.test:3128", "http://proxy.test:3128"),
+            ("https://S3CRET@proxy.test", "https://proxy.test"),
+            ("http://user:S3CRET@[fd00::1]:3128/S3CRET?S3CRET", "http://[fd00::1]:3128"),
+        ] {
+            let address = selected(&[("HTTPS_PROXY", value)], "https://account.test/");
+            assert_eq!(address, Some(("HTTPS_PROXY", shown.to_owned())), "{value}");
+        }
+    }
+
+    #[test]
+    fn requests_without_a_proxy_do_not_depend_on_its_address() {
+        let variables = [
+            ("HTTP_PROXY", "socks5://proxy.test:1080"),
+            ("NO_PROXY", "store.test"),
+            ("IDENTITY_ENDPOINT", "http://identity.test:40342/token"),
+        ];
+        let proxies = proxies_from(&variables);
+        for url in [
+            "http://169.254.169.254/",
+            "http://127.0.0.1:10000/",
+            "http://localhost/",
+            "http://identity.test:40342/token",
+            "http://account.store.test/",
+        ] {
+            assert_eq!(proxies.select(&Url::parse(url).unwrap()), Ok(None), "{url}");
+        }
+        assert!(proxies.select(&Url::parse("http://account.test/").unwrap()).is_err());
+    }
+
+    #[test]
+    fn hosts_of_no_proxy_are_reached_directly() {
+        let mut variables = BOTH.to_vec();
+        variables.push(("NO_PROXY", "blob.core.windows.net, 10.0.0.0/8"));
+        assert_eq!(selected(&variables, "https://account.blob.core.windows.net/"), None);
+        assert_eq!(selected(&variables, "http://10.1.2.3/"), None);
+        assert!(selected(&variables, "https://login.microsoftonline.com/").is_some());
+        variables.push(("no_proxy", "unused"));
+        assert!(selected(&variables, "https://unused/").is_some());
+        assert_eq!(selected(&[BOTH[0], ("no_proxy", "*")], "http://account.test/"), None);
+    }
+
+    #[test]
+    fn this_machine_and_the_endpoints_of_identities_have_no_proxy() {
+        let mut variables = BOTH.to_vec();
+        variables.push(("IDENTITY_ENDPOINT", "http://identity.test:40342/token"));
+        variables.push(("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://10.0.0.4"));
+        for url in [
+            "http://169.254.169.254/metadata",
+            "http://127.0.0.1:10000/",
+            "http://127.1:10000/",
+            "https://[::1]/",
+            "http://[fe80::1]/",
+            "https://localhost/",
+            "http://LOCALHOST.:1/",
+            "http://store.localhost/",
+            "http://168.63.129.16/",
+            "http://identity.test:40342/token",
+            "http://10.0.0.4/metadata",
+        ] {
+            assert_eq!(selected(&variables, url), None, "{url}");
+        }
+        assert!(selected(&variables, "http://10.0.0.5/").is_some());
+    }
+
+    #[test]
+    fn an_address_that_is_no_http_proxy_is_refused_without_its_value() {
+        for wrong in
+            ["socks5://S3CRET:1", "ftp://S3CRET", "http://", "http://S3CRET:x", "S3CRET proxy"]
+        {
+            let refused = proxies_from(&[("HTTPS_PROXY", wrong)]);
+            let refused =
+                refused.select(&Url::parse("https://account.test/").unwrap()).unwrap_err();
+            assert!(refused.starts_with("HTTPS_PROXY does not hold"), "{refused}");
+            assert!(!refused.contains("S3CRET"), "{refused}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Errors of requests.
 
-use super::permit::PermitExpired;
-use super::proxies::Proxy;
+use super::client::Proxy;
+use super::wire::PermitExpired;
 use hyper_util::client::legacy;
 use std::error::Error as StdError;
 use std::io;

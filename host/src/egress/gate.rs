@@ -4,9 +4,8 @@ use super::body::{StreamedBody, TurnResources};
 use super::budget::{Budget, Charge, ChargedBytes};
 use super::client::CONNECT_TIMEOUT;
 use super::error::{LookupError, find_cause, translate, translate_proxied};
-use super::permit::Permit;
-use super::request_slot::RequestSlot;
-use super::turn::{Connections, QueuedSlot, READ_AHEAD, TurnClient};
+use super::turn::{Connections, QueuedSlot, READ_AHEAD, RequestSlot, TurnClient};
+use super::wire::Permit;
 use super::{AllowList, Body, Clients, Error};
 use bytes::Bytes;
 use http::Method;
@@ -137,7 +136,7 @@ impl Gate {
         let charges = head.zip(self.budget.charge(open_body_size));
         let queued_slot = match &self.transport {
             Transport::Pooled(_) => None,
-            Transport::Turn(courier) => Some(courier.queue()),
+            Transport::Turn(client) => Some(client.queue()),
         };
         self.send_queued(charges, queued_slot, request, limits)
     }
@@ -209,14 +208,14 @@ impl Gate {
         let streamed_body =
             |body, max_bytes| StreamedBody::new(body, max_bytes, chunk_timeout, turn);
         match policy.response_mode {
-            ResponseMode::Streamed(most) => {
-                Ok(response.map(|body| streamed_body(body, most).boxed_unsync()))
+            ResponseMode::Streamed(max_bytes) => {
+                Ok(response.map(|body| streamed_body(body, max_bytes).boxed_unsync()))
             }
-            ResponseMode::Collected(most) => {
+            ResponseMode::Collected(max_bytes) => {
                 let (head, body) = response.into_parts();
                 let body = match body.is_end_stream() {
                     true => Bytes::new(),
-                    false => collect(streamed_body(body, most as u64)).await?,
+                    false => collect(streamed_body(body, max_bytes as u64)).await?,
                 };
                 let body = Full::new(body).map_err(|never| match never {});
                 Ok(http::Response::from_parts(head, body.boxed_unsync()))

@@ -13,11 +13,6 @@ pub(crate) mod direct;
 mod error;
 mod gate;
 mod lookup;
-mod name_policy;
-mod permit;
-mod proxies;
-mod request_slot;
-mod root_certificates;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -26,12 +21,11 @@ mod wire;
 
 pub use allow::{AllowList, InvalidOrigin};
 pub use budget::Budget;
-pub use client::Clients;
+pub use client::{Clients, Proxy};
 pub use error::Error;
 pub(crate) use gate::ResponseMode;
 pub use gate::{Gate, Limits, Policy};
-pub use proxies::Proxy;
-pub use root_certificates::{InvalidRootCertificates, RootCertificates};
+pub use tls::{InvalidRootCertificates, RootCertificates};
 pub use turn::Outlet;
 
 /// Body of a request or a response.

@@ -2,14 +2,10 @@
 
 use super::RootCertificates;
 use super::client::{CONNECT_TIMEOUT, USER_AGENT};
-use super::lookup::{Directory, Lookups, SystemDirectory};
-use super::name_policy::NamePolicy;
-use super::permit::{Permit, RevokeGuard};
-use super::request_slot::{REQUEST, RequestSlot, current_connect_timeout};
-use super::wire::Wire;
+use super::lookup::{Directory, Lookups, NamePolicy, SystemDirectory};
+use super::wire::{Permit, RevokeGuard, Wire};
 use crate::future::{BoxError, BoxFuture};
-use crate::lease::Lease;
-use crate::trace_parent::TraceParent;
+use crate::lease::{Lease, TraceParent};
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
 use http::{Uri, uri::Scheme};
@@ -26,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tenure_webhook::{ELECTION_HEADER, TERM_HEADER, election_value};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
@@ -62,6 +58,9 @@ pub struct Outlet {
     /// Its receivers are the permits of all turns.
     permits: watch::Sender<()>,
 }
+
+/// Slot of a request among those of its turn. Freed when all clones are dropped.
+pub(super) type RequestSlot = Arc<OwnedSemaphorePermit>;
 
 /// Waits for a free request slot.
 pub(super) type QueuedSlot = BoxFuture<'static, Option<RequestSlot>>;
@@ -208,6 +207,22 @@ fn is_same_header(header_name: &HeaderName, name: &HeaderName) -> bool {
     let normalized =
         |name: &HeaderName| name.as_str().bytes().map(normalized_byte).collect::<Vec<_>>();
     normalized(name) == normalized(header_name)
+}
+
+tokio::task_local! {
+    /// Slot and connect timeout of the request that this task sends. The client calls its connector
+    /// without them.
+    static REQUEST: (Option<RequestSlot>, Duration);
+}
+
+/// Returns the slot of the current request.
+pub(super) fn current_slot() -> Option<RequestSlot> {
+    REQUEST.try_with(|(place, _)| place.clone()).ok().flatten()
+}
+
+/// Returns the connect timeout of the current request.
+fn current_connect_timeout() -> Duration {
+    REQUEST.try_with(|(_, within)| *within).unwrap_or(CONNECT_TIMEOUT)
 }
 
 /// Makes connections that write under the permit.

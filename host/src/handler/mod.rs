@@ -1,10 +1,9 @@
-//! Handlers: the work that a leader runs.
+//! Handlers: the work that a leader runs, and the variables that it does not inherit.
 
 #[cfg(unix)]
 mod command;
 mod function;
 pub(crate) mod lines;
-mod secrets;
 #[cfg(test)]
 mod tests;
 mod webhook;
@@ -14,14 +13,14 @@ pub use crate::future::{BoxError, BoxFuture};
 pub use command::{AttachedCommand, CommandEnd, CommandHandler, CommandSettings, NotRunnable};
 pub use function::{from_blocking_fn, from_fn};
 pub use lines::{LineSink, Stream};
-pub use secrets::is_withheld;
 pub use webhook::WebhookHandler;
 
 use crate::lease::Lease;
+use std::ffi::OsStr;
 use std::fmt;
 use std::time::Duration;
-use tenure_core::Outcome;
 pub use tenure_core::Turn;
+use tenure_core::{Outcome, variable};
 
 /// Default grace period of a turn when the candidate leaves.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(1);
@@ -146,5 +145,44 @@ fn truncated(mut text: String) -> String {
 impl fmt::Display for TurnEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.outcome().name())
+    }
+}
+
+/// Variables that may hold the secret for the storage account. Variables that identify a principal
+/// are not secret, and the work may use them itself.
+const SECRETS: [&str; 5] = [
+    variable::CONNECTION_STRING,
+    variable::KEY,
+    variable::SAS_TOKEN,
+    variable::AUTH_TOKEN,
+    variable::CLIENT_SECRET,
+];
+
+/// Settings of this program, some of them secret. The work may run this program too.
+const SETTINGS: &str = "TENURE_";
+
+/// Variables of the service manager. A command could otherwise send notifications in the name of
+/// the runner.
+const SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
+
+/// Returns true if commands do not inherit the variable. The case of its name does not matter: some
+/// programs and systems ignore it.
+pub fn is_withheld(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_ascii_uppercase();
+    let name = base_name(&name);
+    name.starts_with(SETTINGS) || SECRETS.contains(&name) || SERVICE_MANAGER.contains(&name)
+}
+
+/// Strips the prefix of a kind. App Service sets each setting a second time with such a prefix:
+/// `APPSETTING_NAME`, `CUSTOMCONNSTR_NAME`, `SQLAZURECONNSTR_NAME` and so on.
+fn base_name(mut name: &str) -> &str {
+    const KIND: fn(char) -> bool = |letter| letter.is_ascii_alphabetic();
+    loop {
+        let after_kind = name.trim_start_matches(KIND);
+        let (kind, suffix) = name.split_at(name.len() - after_kind.len());
+        match suffix.strip_prefix('_') {
+            Some(rest) if kind == "APPSETTING" || kind.ends_with("CONNSTR") => name = rest,
+            _ => return name,
+        }
     }
 }

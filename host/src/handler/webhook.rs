@@ -1,13 +1,15 @@
 //! Handler that sends a POST request to a URL for each turn.
 //!
-//! [`tenure_webhook`] builds the requests and interprets the responses, for `tenure.wasm` too. The
-//! module `retry` decides about retries.
+//! [`tenure_webhook`] builds the requests and interprets the responses, for `tenure.wasm` too.
+//!
+//! Calls that may have arrived are retried only with at-least-once delivery.
 //!
 //! Calls use the connections of their turn. When leadership ends, the connections close, and
 //! nothing more is sent. Work that the receiver has started continues; only fencing by the term
 //! protects against it.
 
-mod retry;
+#[cfg(test)]
+mod retry_tests;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +22,6 @@ use crate::egress::{
 use crate::lease::Lease;
 use crate::settings::Variables;
 use http_body_util::BodyExt;
-use retry::CallFailure;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -51,15 +52,15 @@ pub struct WebhookHandler {
 impl WebhookHandler {
     /// Creates a handler from `variables`, which are those of `tenure-webhook`.
     ///
-    /// `authorities` are trusted in addition to the root certificates of the platform. `retries` is
-    /// true for at-least-once delivery. `clock` is the clock of the runner.
+    /// `root_certificates` are trusted in addition to those of the platform. `retries` is true for
+    /// at-least-once delivery. `clock` is the clock of the runner.
     ///
     /// # Errors
     ///
     /// Returns all complaints about the variables and the files that they name.
     pub fn new(
         variables: Variables,
-        authorities: RootCertificates,
+        root_certificates: RootCertificates,
         retries: bool,
         output: Option<LineSink>,
         clock: &impl Clock,
@@ -75,7 +76,7 @@ impl WebhookHandler {
         })?;
         let policy = Policy::streamed(allow, NO_TIME_LIMIT, u64::MAX);
         // The URL may name a sidecar on `localhost`, so local addresses are allowed.
-        let outlet = Outlet::for_operator().with_root_certificates(authorities);
+        let outlet = Outlet::for_operator().with_root_certificates(root_certificates);
         Ok(Self {
             target,
             variables: Arc::new(variables),
@@ -127,8 +128,7 @@ impl WebhookHandler {
                 .into_iter()
                 .flatten()
                 .min();
-            let Some(wait) = retry::retry_delay(failure, self.retries, calls, time_limit_left)
-            else {
+            let Some(wait) = retry_delay(failure, self.retries, calls, time_limit_left) else {
                 return Err(match calls {
                     1 => text,
                     calls => format!("{text}, at call {calls} of the turn"),
@@ -171,7 +171,7 @@ async fn call_once(call: &Call, gate: Gate, now: i64) -> Result<(), (CallFailure
     let answer = match timeout(call.timeout, gate.send(request, Limits::default())).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
-            return Err((failure_kind(&error), call.failure_text(&to_failure(error))));
+            return Err((classify_error(&error), call.failure_text(&to_failure(error))));
         }
         Err(_) => {
             let failure = Failure { kind: FailureKind::Timeout, detail: String::new() };
@@ -179,8 +179,7 @@ async fn call_once(call: &Call, gate: Gate, now: i64) -> Result<(), (CallFailure
         }
     };
     let status = answer.status().as_u16();
-    let retry_after =
-        retry::parse_retry_after(answer.headers().get(http::header::RETRY_AFTER), now);
+    let retry_after = parse_retry_after(answer.headers().get(http::header::RETRY_AFTER), now);
     let time_left = call.timeout.saturating_sub(started_at.elapsed());
     let body = read_body(answer.into_body(), body_limit(status), BODY_TIMEOUT.min(time_left)).await;
     call.check_response(status, &body)
@@ -229,7 +228,7 @@ async fn read_body(mut body: Body, max_bytes: usize, within: Duration) -> Vec<u8
 }
 
 /// Classifies an error by whether the call may have arrived.
-fn failure_kind(error: &Error) -> CallFailure {
+fn classify_error(error: &Error) -> CallFailure {
     match error {
         Error::NameResolution(_)
         | Error::ConnectionRefused
@@ -254,4 +253,68 @@ fn to_failure(error: Error) -> Failure {
 
 fn other_failure(detail: &str) -> Failure {
     Failure { kind: FailureKind::Other, detail: detail.to_owned() }
+}
+
+/// Maximum number of calls of a turn.
+const MAX_CALLS: u32 = 5;
+
+/// Delay before the second call. It doubles with each call.
+const FIRST_DELAY: Duration = Duration::from_millis(500);
+
+/// Longest delay that is accepted from a receiver. A longer one ends the retries.
+const MAX_DELAY: Duration = Duration::from_secs(3600);
+
+/// Failure of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallFailure {
+    /// No connection was established, so the call did not arrive.
+    Unsent,
+    /// The connection broke, or the response was invalid. The call may have arrived.
+    Unanswered,
+    /// Status of the response, and the delay that the receiver requested.
+    Answered(u16, Option<Duration>),
+    /// The call used up all available time.
+    TimedOut,
+    /// A retry would fail in the same way.
+    Permanent,
+}
+
+/// Returns the delay before the next call, or `None` if there must be none.
+///
+/// `at_least_once` is true for at-least-once delivery. `calls` is the number of calls so far, and
+/// `time_left` the remaining time if it is limited.
+fn retry_delay(
+    failure: CallFailure,
+    at_least_once: bool,
+    calls: u32,
+    time_left: Option<Duration>,
+) -> Option<Duration> {
+    let (is_retryable, requested) = match failure {
+        CallFailure::Unsent => (true, None),
+        CallFailure::Unanswered => (at_least_once, None),
+        CallFailure::Answered(status, retry_after) => {
+            (at_least_once && is_transient(status), retry_after)
+        }
+        CallFailure::TimedOut | CallFailure::Permanent => (false, None),
+    };
+    let back_off = FIRST_DELAY * 2_u32.pow(calls.saturating_sub(1).min(MAX_CALLS));
+    let delay = requested.unwrap_or_default().max(back_off);
+    let fits = delay <= MAX_DELAY && time_left.is_none_or(|time_left| delay < time_left);
+    (is_retryable && calls < MAX_CALLS && fits).then_some(delay)
+}
+
+/// Returns true if a retry may get another status.
+fn is_transient(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500 | 502..=504)
+}
+
+/// Parses the header `Retry-After`: seconds, or a date (RFC 9110, 10.2.3). `now` is in seconds
+/// since 1970.
+fn parse_retry_after(header: Option<&http::HeaderValue>, now: i64) -> Option<Duration> {
+    let text = header?.to_str().ok()?.trim();
+    let seconds = text.parse::<u64>().ok().or_else(|| {
+        let date = chrono::DateTime::parse_from_rfc2822(text).ok()?;
+        Some(u64::try_from(date.timestamp().saturating_sub(now)).unwrap_or(0))
+    });
+    seconds.map(Duration::from_secs)
 }

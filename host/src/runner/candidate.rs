@@ -1,8 +1,8 @@
 //! State of the runner's candidate, and its reactions to events.
 
+use super::Order;
 use super::event::{Event, ProblemKind};
 use super::event_emitter::EventEmitter;
-use super::order::Order;
 use super::turn::{RunningTurn, STOP_WARNING_DELAY};
 use super::{Elector, ElectorError, Runner, STEP_LIMIT, Step};
 use crate::handler::TurnEnd;

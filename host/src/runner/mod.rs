@@ -1,33 +1,32 @@
-//! Main loop of a candidate: step, turn, stop.
+//! Main loop of a candidate: step, turn, stop. Its elector, and the orders to it.
 //!
 //! The elector decides, and the runner waits and obeys. The runner's own duty is the deadline: a
 //! leader's work ends at the instant that the last successful renewal allows, under all
 //! circumstances.
 
 mod candidate;
-mod elector;
 mod event;
 mod event_emitter;
-mod order;
 #[cfg(test)]
 mod tests;
-pub(crate) mod trace;
+mod trace;
 mod turn;
 
-pub use elector::{Elector, ElectorError};
 pub use event::{Event, ProblemKind, StandDownReason};
-pub use order::Order;
 
+use crate::election::Election;
 use crate::future::{BoxFuture, or_pending, wait_until_true};
 use crate::handler::{Handler, TurnEnd};
 use candidate::Candidate;
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tenure_clock::Clock;
-use tenure_core::{Event as Word, Failure, Report, Response, State};
+use tenure_core::{Event as Word, Failure, FailureKind, Report, Request, Response, State};
+use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::select;
 use tokio::sync::{Notify, mpsc, watch};
@@ -43,6 +42,114 @@ const SLEEP_THRESHOLD: Duration = Duration::from_secs(1);
 
 /// Receives each report, and the instant from which its durations count.
 type Observer = dyn Fn(&Report, Duration) + Send + Sync;
+
+/// An order to a running candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Order {
+    /// Give up leadership and let other candidates go first. Ignored if this candidate does not
+    /// lead.
+    Resign,
+    /// Transfer leadership to the candidate of that name.
+    ///
+    /// If that candidate does not announce itself in time, or this one does not lead, nothing
+    /// changes. A problem reports it.
+    HandOver(String),
+    /// Contend, or if false, do not contend until the next `Ready(true)`; a leader then resigns.
+    ///
+    /// A candidate contends while both this and [`when_ready`](Runner::when_ready) allow it.
+    Ready(bool),
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resign => f.write_str("resign"),
+            Self::HandOver(to) => write!(f, "hand over to {to}"),
+            Self::Ready(true) => f.write_str("contend"),
+            Self::Ready(false) => f.write_str("do not contend"),
+        }
+    }
+}
+
+/// Error of a failed step. The state of its candidate is void.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct ElectorError(String);
+
+impl ElectorError {
+    /// Creates an error with this description.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+/// Decides and acts in an election. Implemented by [`Election`] and by hosts of the election
+/// component.
+pub trait Elector: Send + Sync {
+    /// Runs one step, like the WIT's `election.step`. Calls never overlap.
+    fn step(
+        &self,
+        state: Option<State>,
+        elapsed: Duration,
+        event: Option<Word>,
+    ) -> impl Future<Output = Result<Report, ElectorError>> + Send;
+
+    /// Sends a background request of a report, outside the steps.
+    fn send(&self, _: Request) -> impl Future<Output = Result<Response, Failure>> + Send {
+        let detail = "this elector sends no background requests".to_owned();
+        std::future::ready(Err(Failure { kind: FailureKind::Denied, detail }))
+    }
+
+    /// Returns the time that the newest step spent in the queue, or `None` if it is still queued.
+    ///
+    /// Queue time is unlimited; the limit of a step counts from its start.
+    fn queue_time(&self) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
+
+    /// Returns how late the newest step started, if the host is overloaded and should report it.
+    fn lateness(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns the kind of the elector for logs: `native` for [`Election`], `component` for the
+    /// election component.
+    fn kind(&self) -> &'static str {
+        "other"
+    }
+
+    /// Returns the names of the election and the candidate for the spans of `tracing`. Empty if
+    /// unknown.
+    fn names(&self) -> (&str, &str) {
+        ("", "")
+    }
+}
+
+impl Elector for Election {
+    async fn step(
+        &self,
+        state: Option<State>,
+        elapsed: Duration,
+        event: Option<Word>,
+    ) -> Result<Report, ElectorError> {
+        self.ensure_checked().map_err(|invalid| ElectorError::new(invalid.to_string()))?;
+        Ok(Election::step(self, state.as_ref(), elapsed, event).await)
+    }
+
+    async fn send(&self, request: Request) -> Result<Response, Failure> {
+        Election::send(self, &request).await
+    }
+
+    fn kind(&self) -> &'static str {
+        "native"
+    }
+
+    fn names(&self) -> (&str, &str) {
+        let options = &self.settings().options;
+        [&options.election, &options.name].map(|text| text.as_deref().unwrap_or_default()).into()
+    }
+}
 
 /// A candidate: an elector, its handler, and the clock of both.
 pub struct Runner<E, C> {

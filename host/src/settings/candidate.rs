@@ -1,7 +1,7 @@
 //! Settings of one candidate in the form of the core.
 
-use super::takeover_time::TakeoverTime;
 use super::{Schedule, Settings, Variables};
+use crate::status::TakeoverTime;
 use tenure_core::{
     Delivery, Environment, Failover, FileError, Missed, Options, Retries, Secret, SettingId,
 };

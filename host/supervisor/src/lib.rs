@@ -22,24 +22,20 @@
 #![cfg(unix)]
 #![deny(missing_docs)]
 
-mod children;
 mod command;
 mod connection;
-mod ignored;
 mod link;
-mod messages;
-mod plan;
 mod runner;
 mod terminal;
 mod tree;
 
-pub use children::{Visibility, children_of, visibility};
-pub use command::{Program, has_supervisor_main, start, supervisor_main};
-pub use connection::{from_line, to_line};
-pub use ignored::is_ignored;
+pub use command::{
+    KILL_SLACK, Program, STOP_TIME, has_supervisor_main, is_ignored, start, supervisor_main,
+};
+pub use connection::{
+    Candidate, CommandExit, LastWill, Order, Report, WillSubject, from_line, round_trips, to_line,
+};
 pub use link::{Link, Supervised};
-pub use messages::{Candidate, CommandExit, LastWill, Order, Report, WillSubject, round_trips};
-pub use plan::{KILL_SLACK, STOP_TIME};
 pub use runner::{RunnerEnd, supervise_runner};
 pub use terminal::reclaim_terminal;
-pub use tree::{ProcessEnd, signal_name};
+pub use tree::{ProcessEnd, Visibility, children_of, signal_name, visibility};

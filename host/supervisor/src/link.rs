@@ -1,17 +1,18 @@
 //! The runner's end of the connection to its own supervisor. Sending never blocks the caller.
 
-use super::connection::{from_line, inherited_with_stdin, to_line};
-use super::messages::{Candidate, LastWill, ToSupervisor, WillSubject};
+use super::connection::{
+    Candidate, LastWill, ToSupervisor, WillSubject, from_line, inherited_with_stdin, to_line,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+use std::io;
 use tenure_clock::shared::now;
 use tenure_core::{Report, Request, Role};
 use tokio::io::{AsyncBufReadExt as _, BufReader};

@@ -11,9 +11,10 @@
 //! A leader that started with a supervisor never runs without it: if the supervisor is killed, so
 //! is the runner.
 
-use super::connection::{from_line, pair, this_program, to_line};
+use super::connection::{
+    Candidate, LastWill, ToSupervisor, WillSubject, from_line, pair, this_program, to_line,
+};
 use super::link::WAKE_SIGNAL;
-use super::messages::{Candidate, LastWill, ToSupervisor, WillSubject};
 use super::tree::{ProcessEnd, ProcessTree, adopt_orphans};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tenure_clock::shared::now;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::select;
 use tokio::signal::unix::{SignalKind, signal};
@@ -122,23 +123,11 @@ pub async fn supervise_runner(
             _ = child_exits.recv() => {}
             // After signals and exits, because thousands of elections always have messages.
             line = messages.next_line(), if is_open && wait.is_zero() => {
-                let (mut line, mut bytes) = (line, 0);
-                while let Ok(Some(text)) = &line {
-                    bytes += text.len();
-                    state.apply(text, notify);
-                    // Returns to the loop to handle signals.
-                    if bytes > MAX_BATCH {
-                        break;
-                    }
-                    line = match timeout(Duration::ZERO, messages.next_line()).await {
-                        Ok(line) => line,
-                        Err(_) => break,
-                    };
-                }
-                is_open = matches!(line, Ok(Some(_)));
+                let batch = state.apply_batch(line, &mut messages, notify).await;
+                is_open = batch.is_open;
                 // Messages for a service manager must not wait.
                 if notify.is_none() {
-                    pacing.on_read(bytes, now());
+                    pacing.on_read(batch.bytes, now());
                 }
             }
             () = sleep(wait), if is_open && !wait.is_zero() => {}
@@ -150,19 +139,8 @@ pub async fn supervise_runner(
     while let Ok(Ok(Some(line))) = timeout(WAIT_LIMIT, messages.next_line()).await {
         state.apply(&line, notify);
     }
-    let RunnerState {
-        code, begin_message: begun, candidates, split_elections: split, wills, ..
-    } = state;
     let ended = tree.ended().unwrap_or(ProcessEnd::Exit(0));
-    Ok(RunnerEnd {
-        ended,
-        is_work_over,
-        code,
-        begin_message: begun,
-        candidates,
-        split_elections: split,
-        wills,
-    })
+    Ok(state.into_end(ended, is_work_over))
 }
 
 /// Starts the runner with its end of the socket. This process then no longer holds that end.
@@ -217,10 +195,45 @@ impl RunnerState {
         }
     }
 
+    /// Applies `line` and the messages after it that have already arrived.
+    async fn apply_batch(
+        &mut self,
+        mut line: io::Result<Option<String>>,
+        messages: &mut Lines<BufReader<UnixStream>>,
+        notify: Option<&dyn Fn(String)>,
+    ) -> Batch {
+        let mut bytes = 0;
+        while let Ok(Some(text)) = &line {
+            bytes += text.len();
+            self.apply(text, notify);
+            // Returns to the loop to handle signals.
+            if bytes > MAX_BATCH {
+                break;
+            }
+            line = match timeout(Duration::ZERO, messages.next_line()).await {
+                Ok(line) => line,
+                Err(_) => break,
+            };
+        }
+        Batch { bytes, is_open: matches!(line, Ok(Some(_))) }
+    }
+
     /// Returns the instant until which one of the wills is useful.
     fn newest_will_until(&self) -> Duration {
         self.wills.values().map(|will| will.until).max().unwrap_or_default()
     }
+
+    fn into_end(self, ended: ProcessEnd, is_work_over: bool) -> RunnerEnd {
+        let Self { code, begin_message, candidates, split_elections, wills, .. } = self;
+        RunnerEnd { ended, is_work_over, code, begin_message, candidates, split_elections, wills }
+    }
+}
+
+/// Messages that were read together.
+struct Batch {
+    bytes: usize,
+    /// False if the connection has ended.
+    is_open: bool,
 }
 
 /// Forwards a signal to the runner. A stopped runner is resumed if the signal should kill it.

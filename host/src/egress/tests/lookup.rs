@@ -1,6 +1,6 @@
 //! Lookups that are never answered use a few threads and slots of their own turn only.
 
-use super::super::lookup::{Directory, MAX_LOOKUPS};
+use super::super::lookup::{Directory, MAX_LOOKUPS, NamePolicy};
 use super::super::turn::MAX_REQUESTS;
 use super::super::{Error, Limits};
 use super::{
@@ -67,7 +67,7 @@ impl Directory for Arc<Resolver> {
 }
 
 fn outlet(resolver: &SilentResolver) -> Outlet {
-    Outlet::with_directory(crate::egress::name_policy::NamePolicy::RemoteOnly, resolver.0.clone())
+    Outlet::with_directory(NamePolicy::RemoteOnly, resolver.0.clone())
 }
 
 fn turn(outlet: &Outlet, names: &[String]) -> (Gate, Connections) {

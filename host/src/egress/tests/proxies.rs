@@ -1,6 +1,6 @@
 //! Requests of the election component through a proxy, to a server that only the proxy can find.
 
-use super::super::proxies::Proxies;
+use super::super::client::Proxies;
 use super::super::{Clients, Error, RootCertificates};
 use super::tls::{Server, server};
 use super::{Gate, ResponseMode, policy, send};

@@ -1,7 +1,6 @@
 //! A wire and its permit, in isolation.
 
-use super::super::permit::{Permit, RevokeGuard};
-use super::super::wire::Wire;
+use super::super::wire::{Permit, RevokeGuard, Wire};
 use super::lease::{ManualClock, count_to_end, listen};
 use super::unlimited_lease;
 use std::future::poll_fn;

@@ -3,7 +3,7 @@
 //!
 //! The command runs once at most, and can be cancelled until it starts.
 
-use super::outcome::RunOutcome;
+use super::run::RunOutcome;
 use std::future::pending;
 use tenure_supervisor::{CommandExit, ProcessEnd};
 use tokio::sync::{broadcast, watch};

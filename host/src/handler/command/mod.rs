@@ -21,34 +21,28 @@
 //! its processes have exited.
 
 mod attached;
-mod environment;
-mod outcome;
-mod resolve;
 mod run;
 
 pub use attached::{AttachedCommand, CommandEnd};
-pub use resolve::NotRunnable;
 
-use super::lines::{HandlerLines, LineSink, Stream};
-use super::{BoxFuture, Handler, TurnEnd};
-use crate::lease::Lease;
-use crate::lines::Lines;
-use crate::trace_parent::TraceParent;
-use chrono::Utc;
-use environment::Variables;
-use outcome::{RunOutcome, turn_end};
-use run::Run;
-use std::ffi::OsString;
+use super::lines::{HandlerLines, LineSink, Lines, Stream};
+use super::{BoxFuture, Handler, TurnEnd, is_withheld};
+use crate::lease::{Lease, TraceParent};
+use chrono::{DateTime, SecondsFormat, Utc};
+use run::{Run, RunOutcome, turn_end};
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _, shared};
-use tenure_core::Turn;
+use tenure_core::{Share, Turn};
 use tenure_supervisor::{
     KILL_SLACK, Link, Program, STOP_TIME, Visibility, has_supervisor_main, visibility,
 };
+use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 
 /// Settings of a command other than its turns.
@@ -150,10 +144,10 @@ impl CommandHandler {
         let Some((name, arguments)) = command.split_first() else {
             return Err(NotRunnable::Missing);
         };
-        let variables = environment::base_variables(std::env::vars_os(), settings.env.clone());
+        let variables = base_variables(std::env::vars_os(), settings.env.clone());
         // The last variable of a name wins.
         let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
-        let file = resolve::resolve(name, path.map(OsString::as_os_str))?;
+        let file = resolve_program(name, path.map(OsString::as_os_str))?;
         let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
         let lines = HandlerLines::new(Some(settings.output.clone()), BootClock::new().handle());
         let is_running = watch::Sender::new(false);
@@ -177,7 +171,7 @@ impl CommandHandler {
         };
         let limit = turn.time_limit.map(|limit| shared::now() + limit);
         let mut variables = self.variables.clone();
-        variables.extend(environment::turn_variables(&turn, Utc::now(), lease.remaining()));
+        variables.extend(turn_variables(&turn, Utc::now(), lease.remaining()));
         let parent = TraceParent::current();
         variables.extend(parent.map(|parent| ("TRACEPARENT".into(), parent.to_string().into())));
         let last_line = Arc::new(Mutex::new(String::new()));
@@ -242,6 +236,191 @@ impl Handler for CommandHandler {
 impl fmt::Debug for CommandHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CommandHandler").field("file", &self.program.file).finish_non_exhaustive()
+    }
+}
+
+/// Names and values.
+type Variables = Vec<(OsString, OsString)>;
+
+/// Returns the inherited variables that a command may see, and the configured ones.
+fn base_variables(
+    inherited: impl Iterator<Item = (OsString, OsString)>,
+    configured: Vec<(String, String)>,
+) -> Variables {
+    let inherited = inherited.filter(|(name, _)| !is_withheld(name));
+    inherited
+        .chain(configured.into_iter().map(|(name, value)| (name.into(), value.into())))
+        .collect()
+}
+
+/// Returns the variables that describe a turn. Leadership lasts for `time_left` from `now`.
+fn turn_variables(turn: &Turn, now: DateTime<Utc>, time_left: Duration) -> Variables {
+    let time_left = chrono::Duration::from_std(time_left.saturating_sub(KILL_SLACK));
+    let deadline = time_left.ok().and_then(|left| now.checked_add_signed(left));
+    let deadline =
+        deadline.unwrap_or(DateTime::<Utc>::MAX_UTC).to_rfc3339_opts(SecondsFormat::Millis, true);
+    let mut variables = vec![
+        ("TENURE_ELECTION", turn.election.clone()),
+        ("TENURE_IDEMPOTENCY_KEY", turn.key.clone()),
+        ("TENURE_TERM", turn.term.to_string()),
+        ("TENURE_SLOT", turn.slot.to_rfc3339()),
+        ("TENURE_ATTEMPT", turn.attempt.to_string()),
+        ("TENURE_PAST_DUE", turn.past_due.to_string()),
+        ("TENURE_MISSED_SLOTS", turn.missed.to_string()),
+        ("TENURE_DEADLINE", deadline),
+    ];
+    variables.extend(turn.trigger.clone().map(|id| ("TENURE_TRIGGER", id)));
+    let share = turn.share.map(|Share { index, count }| {
+        [("TENURE_SHARE_INDEX", index.to_string()), ("TENURE_SHARE_COUNT", count.to_string())]
+    });
+    variables.extend(share.into_iter().flatten());
+    variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// Reason why a program cannot be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotRunnable {
+    /// There is no file at that path.
+    #[error("there is no such file")]
+    Missing,
+    /// No directory of `PATH` contains the program.
+    #[error("no directory of PATH holds a program of this name")]
+    NotOnPath,
+    /// The path is not a file, or the file is not executable.
+    #[error("this may not be executed")]
+    NotExecutable,
+    /// `main` does not begin with [`supervisor_main`](crate::supervisor_main).
+    #[error("`tenure::supervisor_main()` is not the first statement of this program's `main`")]
+    NoSupervisor,
+}
+
+/// Returns the path of `program`. A name without a slash is looked up in `path`, and the first
+/// executable file wins.
+///
+/// # Errors
+///
+/// Fails if there is no such executable file.
+fn resolve_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotRunnable> {
+    if program.as_encoded_bytes().contains(&b'/') {
+        // The command has the same working directory, but an absolute path is clearer in a list of
+        // processes.
+        let file = std::path::absolute(program).map_err(|_| NotRunnable::Missing)?;
+        return check_executable(&file).map(|()| file);
+    }
+    let mut problem = NotRunnable::NotOnPath;
+    for folder in std::env::split_paths(path.unwrap_or_default()) {
+        let file = folder.join(program);
+        match check_executable(&file) {
+            Ok(()) => return std::path::absolute(&file).map_err(|_| NotRunnable::Missing),
+            Err(NotRunnable::NotExecutable) if file.is_file() => {
+                problem = NotRunnable::NotExecutable;
+            }
+            Err(_) => {}
+        }
+    }
+    Err(problem)
+}
+
+fn check_executable(file: &Path) -> Result<(), NotRunnable> {
+    let Ok(metadata) = file.metadata() else { return Err(NotRunnable::Missing) };
+    match metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
+        true => Ok(()),
+        false => Err(NotRunnable::NotExecutable),
+    }
+}
+
+#[cfg(test)]
+mod environment_tests {
+    use super::*;
+    use tenure_core::Timestamp;
+
+    fn pairs(variables: &[(&str, &str)]) -> Variables {
+        variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn election_variables_are_withheld_unless_configured() {
+        let inherited = pairs(&[
+            ("PATH", "/bin"),
+            ("AZURE_STORAGE_KEY", "secret"),
+            ("TENURE_HANDLER_SECRET", "secret"),
+            ("NOTIFY_SOCKET", "/run/notify"),
+            ("WATCHDOG_USEC", "1"),
+            ("AZURE_CLIENT_ID", "me"),
+        ]);
+        let configured = vec![("AZURE_STORAGE_KEY".to_owned(), "other".to_owned())];
+        let visible = base_variables(inherited.into_iter(), configured);
+        assert_eq!(
+            visible,
+            pairs(&[("PATH", "/bin"), ("AZURE_CLIENT_ID", "me"), ("AZURE_STORAGE_KEY", "other")])
+        );
+    }
+
+    #[test]
+    fn the_variables_of_a_turn_include_its_kill_time() {
+        let mut turn = Turn {
+            election: "jobs/report".to_owned(),
+            key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
+            term: 7,
+            slot: Timestamp(1_500_000_000),
+            trigger: None,
+            attempt: 2,
+            past_due: true,
+            missed: 3,
+            valid_for: Duration::from_nanos(1),
+            time_limit: None,
+            share: None,
+        };
+        let now = DateTime::from_timestamp_millis(1_000).unwrap();
+        let mut expected = pairs(&[
+            ("TENURE_ELECTION", "jobs/report"),
+            ("TENURE_IDEMPOTENCY_KEY", "acme/jobs/report/1970-01-01T00:00:01.500Z"),
+            ("TENURE_TERM", "7"),
+            ("TENURE_SLOT", "1970-01-01T00:00:01.500Z"),
+            ("TENURE_ATTEMPT", "2"),
+            ("TENURE_PAST_DUE", "true"),
+            ("TENURE_MISSED_SLOTS", "3"),
+            ("TENURE_DEADLINE", "1970-01-01T00:00:12.500Z"),
+        ]);
+        assert_eq!(turn_variables(&turn, now, Duration::from_secs(12)), expected);
+        turn.trigger = Some("release-3".to_owned());
+        turn.share = Some(Share { index: 3, count: 8 });
+        expected.extend(pairs(&[
+            ("TENURE_TRIGGER", "release-3"),
+            ("TENURE_SHARE_INDEX", "3"),
+            ("TENURE_SHARE_COUNT", "8"),
+        ]));
+        assert_eq!(turn_variables(&turn, now, Duration::from_secs(12)), expected);
+        // Years ahead must not panic.
+        turn_variables(&turn, now, Duration::MAX);
+    }
+}
+
+#[cfg(test)]
+mod program_lookup_tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+
+    #[test]
+    fn a_program_is_looked_up_as_a_shell_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for (file, mode) in [("first/run", 0o644), ("second/run", 0o755), ("first/data", 0o644)] {
+            fs::create_dir_all(at(file).parent().unwrap()).unwrap();
+            fs::write(at(file), "").unwrap();
+            fs::set_permissions(at(file), Permissions::from_mode(mode)).unwrap();
+        }
+        let path = std::env::join_paths([at("nowhere"), at("first"), at("second")]).unwrap();
+        let found = |name: &str| resolve_program(OsStr::new(name), Some(&path));
+        assert_eq!(found("run"), Ok(at("second/run")));
+        assert_eq!(found("data"), Err(NotRunnable::NotExecutable));
+        assert_eq!(found("other"), Err(NotRunnable::NotOnPath));
+        assert_eq!(resolve_program(OsStr::new("run"), None), Err(NotRunnable::NotOnPath));
+        let direct = |name: &str| resolve_program(at(name).as_os_str(), None);
+        assert_eq!(direct("second/run"), Ok(at("second/run")));
+        assert_eq!(direct("first/run"), Err(NotRunnable::NotExecutable));
+        assert_eq!(direct("first"), Err(NotRunnable::NotExecutable));
+        assert_eq!(direct("third"), Err(NotRunnable::Missing));
     }
 }
 

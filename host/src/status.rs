@@ -1,8 +1,14 @@
-//! Summary of the past and upcoming turns of an election.
+//! State of an election, as logs, pages and commands show it: its turns, the time until a dead
+//! leader is replaced, and the difference between this machine's clock and the service's.
 
 use chrono::{SecondsFormat, Utc};
 use serde::Serialize;
-use tenure_core::{Ended, Outcome, Schedule, Timestamp, Turns, Zone, milliseconds};
+use std::fmt;
+use std::time::Duration;
+use tenure_core::{
+    Ended, Failover, Outcome, Report, Schedule, Timestamp, Turns, Zone, format_duration,
+    milliseconds,
+};
 
 /// Summary of an election's past and upcoming turns according to its record.
 ///
@@ -195,8 +201,153 @@ pub(crate) fn wall_clock() -> Timestamp {
     Timestamp::from_date(Utc::now())
 }
 
+/// Error of the service at the end of a lease (A1 of the protocol).
+const EXPIRY_DELAY: Duration = Duration::from_secs(2);
+
+/// Suggested failover time if none is set.
+const ADVISED_FAILOVER: Failover = Failover { within: Duration::from_secs(3) };
+
+/// Time until a dead leader is replaced, and the mechanism.
+///
+/// `Display` writes a sentence without its full stop. Example: "a machine that dies is replaced
+/// within about 3s; a process that dies while its supervisor lives, at once".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakeoverTime {
+    /// Time after its newest beat at which a silent leader has certainly stopped, as on record.
+    /// `None` if its lease has to expire.
+    pub promise: Option<Duration>,
+    /// Duration of a lease.
+    pub lease: Duration,
+    /// Longest interval between two polls of a follower.
+    pub poll: Duration,
+    /// True if the leader leaves its last will with a supervisor, as far as is known.
+    pub is_supervised: bool,
+    /// True if followers notice at once that the leader is gone, because it has an address.
+    pub is_watched: bool,
+}
+
+impl TakeoverTime {
+    /// Returns true if followers can watch that address. Other texts are only displayed.
+    pub fn may_be_watched(address: &str) -> bool {
+        ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme))
+    }
+
+    /// Returns the approximate time after a failure of the leader's machine.
+    pub fn after_machine_failure(&self) -> Duration {
+        let tenths = |span: Duration| {
+            Duration::from_millis(100 * u64::try_from((span.as_millis() + 50) / 100).unwrap_or(0))
+        };
+        let after_expiry = self.lease + EXPIRY_DELAY + self.poll;
+        self.promise.map_or(after_expiry, |promise| tenths(Failover::from_promise(promise).within))
+    }
+
+    /// Returns the time in which followers notice a released lease, or `None` if they are notified.
+    fn notice_interval(&self) -> Option<Duration> {
+        let notice_interval = self
+            .promise
+            .map_or(self.poll, |promise| Failover::from_promise(promise).beat_interval());
+        (!self.is_watched).then_some(notice_interval)
+    }
+}
+
+impl fmt::Display for TakeoverTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subject = if self.is_supervised { "a machine" } else { "a machine or a process" };
+        let within = format_duration(self.after_machine_failure());
+        match self.promise {
+            Some(_) => write!(f, "{subject} that dies is replaced within about {within}")?,
+            None => write!(
+                f,
+                "{subject} that dies is replaced when its lease expires, within about {within} (--failover {} shortens \
+                 that)",
+                format_duration(ADVISED_FAILOVER.within)
+            )?,
+        }
+        if !self.is_supervised {
+            return Ok(());
+        }
+        f.write_str("; a process that dies while its supervisor lives, ")?;
+        match self.notice_interval() {
+            Some(interval) => write!(f, "within {}", format_duration(interval)),
+            None => f.write_str("at once"),
+        }
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Largest difference that is not reported. The service's own clock may be as far off.
+const TOLERANCE: Duration = Duration::from_secs(2);
+
+/// Reportable difference between this machine's clock and the service's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockDifference {
+    amount: Duration,
+    is_behind: bool,
+}
+
+impl ClockDifference {
+    /// Compares the service's time, which may be up to a second early, with this machine's time
+    /// just before and after it was received. Returns `None` if they differ by at most 2 s.
+    #[must_use]
+    pub fn new(service: Timestamp, before: Timestamp, after: Timestamp) -> Option<Self> {
+        let behind = service.since(after);
+        let ahead = before.since(service.plus(SECOND));
+        let (amount, is_behind) = if behind > ahead { (behind, true) } else { (ahead, false) };
+        (amount > TOLERANCE).then_some(Self { amount, is_behind })
+    }
+
+    /// Converts an instant of this machine's clock to the service's clock.
+    #[must_use]
+    pub fn corrected(&self, instant: Timestamp) -> Timestamp {
+        match self.is_behind {
+            true => instant.plus(self.amount),
+            false => instant.minus(self.amount),
+        }
+    }
+}
+
+/// The service's wall clock, as far as reports show it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServiceTime {
+    /// Reported difference of this machine's clock, if any.
+    pub difference: Option<ClockDifference>,
+}
+
+impl ServiceTime {
+    /// Takes the service's time from a report that was taken `age` ago. A report without it changes
+    /// nothing.
+    pub fn update(&mut self, report: &Report, age: Duration) {
+        let Some(service) = report.service_time else { return };
+        self.difference = ClockDifference::new(service.plus(age), wall_clock(), wall_clock());
+    }
+
+    /// Returns this machine's time, corrected by the difference.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.difference.map_or_else(wall_clock, |difference| difference.corrected(wall_clock()))
+    }
+}
+
+impl fmt::Display for ClockDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded, because it is exact only to a second.
+        let unit = if self.amount >= 120 * SECOND { 60 } else { 1 };
+        let rounded = Duration::from_secs(
+            (self.amount + SECOND * unit / 2).as_secs() / u64::from(unit) * u64::from(unit),
+        );
+        let relation = if self.is_behind { "behind" } else { "ahead of" };
+        write!(
+            f,
+            "this machine's clock is {} {relation} the service's; set it by NTP (elections do not depend on it, but \
+             signatures and certificates do)",
+            format_duration(rounded)
+        )
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod turn_summary_tests {
     use super::*;
     use std::time::Duration;
     use tenure_core::{End, Finished, NextTurn};
@@ -305,5 +456,93 @@ mod tests {
         let later = Finished { slot: SLOT.plus(SECOND), outcome: Outcome::Succeeded };
         let recorded = last(&Turns { finished: Some(later), ..turns() }).unwrap();
         assert_eq!((recorded.outcome, recorded.ended, recorded.took_ms), ("succeeded", None, None));
+    }
+}
+
+#[cfg(test)]
+mod takeover_time_tests {
+    use super::*;
+
+    const DEFAULT: TakeoverTime = TakeoverTime {
+        promise: None,
+        lease: Duration::from_secs(15),
+        poll: Duration::from_secs(4),
+        is_supervised: true,
+        is_watched: true,
+    };
+
+    #[test]
+    fn without_failover_the_text_names_lease_expiry() {
+        assert_eq!(
+            DEFAULT.to_string(),
+            "a machine that dies is replaced when its lease expires, within about 21s (--failover 3s shortens that); \
+             a process that dies while its supervisor lives, at once"
+        );
+        let unwatched = TakeoverTime { is_watched: false, ..DEFAULT };
+        assert!(unwatched.to_string().ends_with("its supervisor lives, within 4s"), "{unwatched}");
+    }
+
+    #[test]
+    fn with_failover_the_text_names_its_bound() {
+        let with_promise =
+            |promise| TakeoverTime { promise: Some(Duration::from_millis(promise)), ..DEFAULT };
+        assert_eq!(
+            with_promise(2_100).to_string(),
+            "a machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once"
+        );
+        // Bounds that are not whole numbers.
+        assert_eq!(with_promise(863).after_machine_failure(), Duration::from_millis(1_200));
+        assert_eq!(with_promise(7_000).after_machine_failure(), Duration::from_secs(10));
+        let unwatched = TakeoverTime { is_watched: false, ..with_promise(2_100) };
+        assert!(
+            unwatched.to_string().ends_with("its supervisor lives, within 500ms"),
+            "{unwatched}"
+        );
+    }
+
+    #[test]
+    fn without_a_supervisor_a_process_counts_as_a_machine() {
+        let unsupervised = TakeoverTime { is_supervised: false, ..DEFAULT };
+        assert!(
+            unsupervised.to_string().starts_with("a machine or a process that dies is"),
+            "{unsupervised}"
+        );
+        assert!(!unsupervised.to_string().contains("supervisor"), "{unsupervised}");
+    }
+}
+
+#[cfg(test)]
+mod clock_tests {
+    use super::*;
+
+    /// The service's dates are whole seconds.
+    #[test]
+    fn a_difference_that_is_certainly_above_two_seconds_is_reported() {
+        let now = Timestamp(1_795_000_000_000_000_000);
+        let nanosecond = Duration::from_nanos(1);
+        let later = |seconds: u32| now.plus(seconds * SECOND);
+        let earlier = |seconds: u32| now.minus(seconds * SECOND);
+        for (before, after, expected) in [
+            (now, now, None),
+            (later(3), later(3), None),
+            (later(3).plus(nanosecond), later(4), Some("2s ahead of")),
+            (earlier(5), earlier(2), None),
+            (earlier(5), earlier(2).minus(nanosecond), Some("2s behind")),
+            (earlier(1_200), earlier(1_199), Some("20m behind")),
+            (later(3_601), later(3_601), Some("1h ahead of")),
+        ] {
+            let difference = ClockDifference::new(now, before, after);
+            let text = difference.map(|found| found.to_string());
+            assert_eq!(text.is_some(), expected.is_some(), "{text:?}");
+            assert!(
+                expected.is_none_or(|expected| text.as_ref().unwrap().contains(expected)),
+                "{text:?}"
+            );
+            if let Some(difference) = difference {
+                // The service's time was within that second when it was received.
+                let (before, after) = (difference.corrected(before), difference.corrected(after));
+                assert!(before <= later(1) && after >= now, "{difference:?}");
+            }
+        }
     }
 }
