@@ -1,13 +1,13 @@
 //! The view of a board: its candidate, and the other leaders that it saw.
 
-use super::board::{Board, Change, Readiness, State};
+use super::board::{Board, Readiness};
 use super::format::describe_schedule;
 use super::page::view::{
     Commands, LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, sentence, short, window,
 };
 use super::page::{Row, Source};
 use super::recent::{RUNNING, UNKNOWN};
-use super::role::{Leader as Other, Role};
+use super::state::{Change, Leader as Other, Role, State};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;

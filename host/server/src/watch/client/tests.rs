@@ -1,7 +1,7 @@
 use super::super::EndedLeadership;
 use super::*;
-use crate::responses::query_value;
-use crate::role::Leader;
+use crate::pages::query_value;
+use crate::state::Leader;
 
 const AT_START: Duration = Duration::ZERO;
 

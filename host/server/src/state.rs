@@ -1,13 +1,11 @@
-//! The state of a board, and its updates by reports and events.
+//! The state of a candidate: its role, its problems and its past, updated by reports and events.
 
-use super::super::page::view::{LastTurn, short};
-use super::super::recent::{RUNNING, RecentTurns};
-use super::super::role::{EndedLeadership, Leader, Role};
-use super::super::timeline::Timeline;
-use super::allowance::Allowance;
-use super::readiness::{MAX_FAILURES, Problem, prevents_leading};
+use super::application::Allowance;
+use super::page::view::{LastTurn, short};
+use super::recent::{RUNNING, RecentTurns};
+use super::timeline::Timeline;
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tenure::handler::TurnEnd;
@@ -15,8 +13,8 @@ use tenure::status::{ServiceTime, TurnSummary};
 use tenure::{Event, ProblemKind};
 use tenure_core as contract;
 use tenure_core::{
-    ExchangeResult, Incumbent, Leadership, Listed, Report, RequestKind, Timestamp, Turn, Turns,
-    milliseconds,
+    ExchangeResult, Incumbent, Leadership, Listed, ProblemClass, Report, RequestKind, Timestamp,
+    Turn, Turns, milliseconds,
 };
 use tokio::sync::watch;
 
@@ -32,57 +30,153 @@ const KNOWN: usize = 50;
 /// Requests that give up a lease.
 const RELEASE_REQUESTS: [RequestKind; 2] = [RequestKind::ReleaseLease, RequestKind::ChangeLease];
 
+/// Failed requests in a row after which the candidate is not ready. The first one may have met a
+/// dead connection.
+pub(super) const MAX_FAILURES: u32 = 2;
+
+/// The role of a candidate in its election.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Role {
+    /// No leader is known.
+    #[default]
+    Undecided,
+    /// Leads, and may act until the instant `until`.
+    Leading { term: u64, until: Duration },
+    /// Another candidate leads; the leader's details, if known.
+    Following(Option<Leader>),
+    /// Has left the election.
+    Left,
+}
+
+impl Role {
+    /// Returns the leader, if known. `own_name` is the name of this candidate.
+    pub fn leader(&self, own_name: &str) -> Option<Leader> {
+        match self {
+            Self::Leading { term, .. } => {
+                Some(Leader { name: own_name.to_owned(), term: *term, address: None, since: None })
+            }
+            Self::Following(leader) => leader.clone(),
+            Self::Undecided | Self::Left => None,
+        }
+    }
+}
+
+/// The leader that a candidate knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// Its name.
+    pub name: String,
+    /// Its fencing token.
+    pub term: u64,
+    /// Its address, if it published one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The time of its election by the record, RFC 3339.
+    #[serde(skip)]
+    pub since: Option<String>,
+}
+
+/// A leader that can be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FollowedLeader {
+    pub name: String,
+    pub term: u64,
+    pub address: String,
+}
+
+/// The newest leadership of a candidate, once that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct EndedLeadership {
+    pub term: u64,
+    pub reason: String,
+    /// True if the store answered that the lease is free or another candidate's.
+    pub released: bool,
+}
+
+/// A problem of a candidate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Problem {
+    /// The class as the WIT names it, or `component`.
+    pub class: &'static str,
+    /// A description, with advice.
+    pub detail: String,
+}
+
+impl Problem {
+    fn new(problem: &contract::Problem) -> Self {
+        Self { class: problem.class.name(), detail: problem.detail.clone() }
+    }
+}
+
+/// Returns true if a candidate with such a problem cannot win while it lasts.
+fn prevents_leading(class: ProblemClass) -> bool {
+    match class {
+        ProblemClass::Configuration
+        | ProblemClass::UnusableBlob
+        | ProblemClass::ForeignLease
+        | ProblemClass::Refused
+        | ProblemClass::Clock
+        | ProblemClass::Unreachable
+        | ProblemClass::Unavailable
+        | ProblemClass::Nonsense => true,
+        ProblemClass::LeaseLost
+        | ProblemClass::Schedule
+        | ProblemClass::Work
+        | ProblemClass::Order => false,
+    }
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(super) struct State {
     /// The start of observation.
-    pub(crate) started_at: Duration,
+    pub(super) started_at: Duration,
     /// True while the loop must not start yet.
-    pub(crate) start_delayed: bool,
+    pub(super) start_delayed: bool,
     /// The last sign of life of the loop.
-    pub(crate) last_active: Duration,
+    pub(super) last_active: Duration,
     /// Consecutive requests that failed or were refused.
-    pub(crate) failures: u32,
+    pub(super) failures: u32,
     /// True once the service has answered.
-    pub(crate) answered: bool,
-    pub(crate) role: Role,
+    pub(super) answered: bool,
+    pub(super) role: Role,
     /// Time that a leader may act right after a renewal.
-    pub(crate) full_validity: Duration,
+    pub(super) full_validity: Duration,
     /// The leader's promise, by the record.
-    pub(crate) promise: Option<Duration>,
+    pub(super) promise: Option<Duration>,
     /// The successor of a transfer.
-    pub(crate) successor: Option<String>,
+    pub(super) successor: Option<String>,
     /// Its newest leadership, once that is over.
-    pub(crate) ended: Option<EndedLeadership>,
-    pub(crate) problem: Option<Problem>,
+    pub(super) ended: Option<EndedLeadership>,
+    pub(super) problem: Option<Problem>,
     /// The service's time of day, if known.
-    pub(crate) service_time: ServiceTime,
+    pub(super) service_time: ServiceTime,
     /// The problem that prevents leading and following.
-    pub(crate) blocked: Option<Problem>,
+    pub(super) blocked: Option<Problem>,
     /// True once its process can work; present if a command decides that.
-    pub(crate) ready: Option<watch::Receiver<bool>>,
+    pub(super) ready: Option<watch::Receiver<bool>>,
     /// True once the loop has made a step, successful or not.
-    pub(crate) has_stepped: bool,
+    pub(super) has_stepped: bool,
     /// The running turn, or else the last one.
-    pub(crate) turn: Option<LastTurn>,
+    pub(super) turn: Option<LastTurn>,
     /// The turns of the election, by its record.
-    pub(crate) turns: Option<Turns>,
+    pub(super) turns: Option<Turns>,
     /// The newest turns that this candidate knows.
-    pub(crate) recent: RecentTurns,
+    pub(super) recent: RecentTurns,
     /// The candidates seen recently, by their list.
     listed: Vec<Listed>,
     /// The time of that list.
     listed_at: Duration,
     /// The permission of the application; present if an application does the work.
-    pub(crate) application: Option<Allowance>,
-    pub(crate) history: VecDeque<Change>,
+    pub(super) application: Option<Allowance>,
+    pub(super) history: VecDeque<Change>,
     /// Times and texts of problems, past ones included.
-    pub(crate) problems: VecDeque<(Duration, String)>,
-    pub(crate) timeline: Timeline,
+    pub(super) problems: VecDeque<(Duration, String)>,
+    pub(super) timeline: Timeline,
 }
 
 /// A change of leadership that this candidate saw.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Change {
+pub(super) struct Change {
     /// Time by this machine's wall clock.
     pub at: String,
     /// Time by the candidate's clock.
@@ -228,7 +322,7 @@ impl State {
     }
 
     /// Returns the schedule and progress of the turns now, by the election's record.
-    pub(crate) fn outlook(&self) -> TurnSummary {
+    pub(super) fn outlook(&self) -> TurnSummary {
         let turns = self.turns.as_ref();
         turns.map(|turns| TurnSummary::new(self.service_time.now(), turns)).unwrap_or_default()
     }
@@ -236,7 +330,7 @@ impl State {
     /// Returns the names of the known candidates except `own_name`, each group in alphabetical
     /// order. The leader and the listed candidates come first, then former leaders. Every list of
     /// candidate names comes from here.
-    pub(crate) fn known_candidates(&self, own_name: &str, now: Duration) -> Vec<String> {
+    pub(super) fn known_candidates(&self, own_name: &str, now: Duration) -> Vec<String> {
         let led = self.history.iter().filter_map(|change| change.leader.as_deref());
         let current_leader = match &self.role {
             Role::Following(Some(leader)) => Some(leader.name.as_str()),
@@ -252,7 +346,7 @@ impl State {
 
     /// Returns the listed candidates without entries that have expired since the list was read. Its
     /// times are the service's; this machine's wall clock may differ.
-    pub(crate) fn recently_listed(&self, now: Duration) -> impl Iterator<Item = &Listed> {
+    pub(super) fn recently_listed(&self, now: Duration) -> impl Iterator<Item = &Listed> {
         let newest = self.listed.iter().map(|entry| entry.seen_at).max().unwrap_or_default();
         let now = newest.plus(now.saturating_sub(self.listed_at));
         self.listed.iter().filter(move |entry| is_recently_listed(entry, now))
