@@ -7,12 +7,10 @@
 mod action;
 mod network_path;
 mod page;
-mod picture;
 mod processes;
 mod screen;
 mod sink;
 mod story;
-mod summary;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -193,11 +191,11 @@ impl Demo<'_> {
         if matches!(result, Err(DemoEnd::Interrupted)) {
             return result;
         }
-        let table = self.story.with(|story, _| summary::table(story));
+        let table = self.story.with(|story, _| screen::summary_table(story));
         self.screen.print(&table)?;
         result?;
         match self.story.with(|story, _| story.sink.overlapping()) {
-            0 => Ok(self.screen.print(summary::FAREWELL)?),
+            0 => Ok(self.screen.print(screen::FAREWELL)?),
             turns => Err(DemoEnd::Failed(format!("turns that overlapped: {turns}"))),
         }
     }

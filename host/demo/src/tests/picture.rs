@@ -1,7 +1,6 @@
 use super::script::{ms, started};
 use crate::action::Action;
-use crate::picture::{WIDTH, render_final, render_live};
-use crate::screen::plain;
+use crate::screen::{WIDTH, plain, render_final, render_live};
 use crate::story::Event;
 use crate::story::Story;
 use crate::view::view;

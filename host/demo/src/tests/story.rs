@@ -1,7 +1,7 @@
 use super::script::{ms, started};
 use crate::action::Action;
+use crate::screen::summary_table;
 use crate::story::Event;
-use crate::summary;
 
 #[test]
 fn a_takeover_is_measured_from_the_kill() {
@@ -179,7 +179,7 @@ fn a_table_for_a_narrow_terminal() {
     story.apply(ms(7_000), 1, Action::KillProcess);
     story.die(7_040, 1);
     story.elect(7_061, 2, 1016);
-    let table = summary::table(&story);
+    let table = summary_table(&story);
     let lines = [
         "",
         "  term        leader  turns   ended",
