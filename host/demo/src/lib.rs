@@ -4,7 +4,6 @@
 
 #![deny(missing_docs)]
 
-mod action;
 mod network_path;
 mod page;
 mod processes;
@@ -15,12 +14,11 @@ mod story;
 mod tests;
 mod view;
 
-use action::Action;
 use screen::Screen;
 use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
-use story::{Lane, SharedStory, State, Story, Term};
+use story::{Action, Lane, SharedStory, State, Story, Term};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

@@ -1,9 +1,8 @@
 //! The store, the sink, and the candidates as processes of this program.
 
-use super::action::Action;
 use super::network_path;
 use super::sink::Sink;
-use super::story::{ELECTION, Event, SharedStory, Story};
+use super::story::{Action, ELECTION, Event, SharedStory, Story};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::io::{self, Write as _};

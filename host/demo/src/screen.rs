@@ -3,8 +3,7 @@
 //!
 //! The picture has a row for each candidate, and a column for each half second.
 
-use super::action::Action;
-use super::story::{SharedStory, Story, format_brief};
+use super::story::{Action, SharedStory, Story, format_brief};
 use super::view::view;
 use anstyle::{AnsiColor, Style};
 use std::io::{self, IsTerminal, Write};

@@ -1,7 +1,6 @@
 //! The story as the page and the terminal show it.
 
-use super::action::Action;
-use super::story::{ELECTION, Lane, State, Story};
+use super::story::{Action, ELECTION, Lane, State, Story};
 use std::time::Duration;
 use tenure_core::milliseconds;
 use tenure_server::page::view::{

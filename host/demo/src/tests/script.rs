@@ -1,8 +1,7 @@
 //! Short scripts for stories. Times are in milliseconds.
 
-use crate::action::Action;
 use crate::sink::Sink;
-use crate::story::{Event, State, Story};
+use crate::story::{Action, Event, State, Story};
 use std::time::Duration;
 use tenure::status::TakeoverTime;
 

@@ -1,7 +1,6 @@
 use super::script::{ms, started};
-use crate::action::Action;
 use crate::screen::summary_table;
-use crate::story::Event;
+use crate::story::{Action, Event};
 
 #[test]
 fn a_takeover_is_measured_from_the_kill() {
