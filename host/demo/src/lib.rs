@@ -121,7 +121,7 @@ impl Demo<'_> {
         let first = self.show_until(working_leader).await?;
         self.kill(Action::KillMachine, first).await?;
         // Without supervisors, the death of a process is that of a machine.
-        if self.story.with(|story, _| story.replacement.is_supervised) {
+        if self.story.with(|story, _| story.takeover_time.is_supervised) {
             let second = self.show_until(working_leader).await?;
             self.kill(Action::KillProcess, second).await?;
         }

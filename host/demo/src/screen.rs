@@ -37,7 +37,8 @@ const CELL: Duration = Duration::from_millis(500);
 const LEGEND: &str = "  ━ leads   ● turn   · follows   ✗ killed   ░ others wait   ■ stopped";
 
 /// Maximum number of problems, and of rows for each.
-const ROWS: usize = 2;
+const MAX_PROBLEMS: usize = 2;
+const MAX_PROBLEM_ROWS: usize = 2;
 
 /// The next steps for the user.
 pub(super) const FAREWELL: &str = "
@@ -196,8 +197,9 @@ pub(super) fn render_live(view: &View, now: Duration, rows: usize) -> Vec<String
         lines.push(format!("{}{}", styled(DIM, start), styled(BOLD, &text)));
     }
     let room = rows.saturating_sub(lines.len() + 1);
-    let problems = view.problems.iter().take(ROWS);
-    let problems = problems.flat_map(|note| wrap(&note.text, WIDTH - 5).into_iter().take(ROWS));
+    let problems = view.problems.iter().take(MAX_PROBLEMS);
+    let problems =
+        problems.flat_map(|note| wrap(&note.text, WIDTH - 5).into_iter().take(MAX_PROBLEM_ROWS));
     lines.extend(problems.map(|text| styled(WARM, &format!("  ! {text}"))).take(room));
     lines
 }

@@ -40,7 +40,7 @@ impl SharedStory {
 
 pub(super) struct Story {
     origin: DateTime<Utc>,
-    pub replacement: TakeoverTime,
+    pub takeover_time: TakeoverTime,
     /// Counts the overlapping turns.
     pub sink: Sink,
     pub lanes: Vec<Lane>,
@@ -272,7 +272,7 @@ pub(super) fn format_brief(span: Duration) -> String {
 }
 
 impl Story {
-    pub(super) fn new(names: &[&'static str], replacement: TakeoverTime, sink: Sink) -> Self {
+    pub(super) fn new(names: &[&'static str], takeover_time: TakeoverTime, sink: Sink) -> Self {
         let lane = |name: &&'static str| Lane {
             name,
             state: State::Starting,
@@ -284,7 +284,7 @@ impl Story {
         };
         Self {
             origin: Utc::now(),
-            replacement,
+            takeover_time,
             sink,
             lanes: names.iter().map(lane).collect(),
             turns: Vec::new(),
@@ -306,7 +306,7 @@ impl Story {
     }
 
     /// Returns the leader whose validity has not ended.
-    pub(super) fn holder(&self, now: Duration) -> Option<usize> {
+    pub(super) fn valid_leader(&self, now: Duration) -> Option<usize> {
         let last = self.terms.last()?;
         (last.ended.is_none() && now < last.valid_until(now)).then_some(last.candidate)
     }
@@ -325,7 +325,7 @@ impl Story {
     /// Returns the time after its newest beat within which a leader has stopped. Without failover,
     /// this is the lease.
     pub(super) fn promise(&self) -> Duration {
-        self.replacement.promise.unwrap_or(self.replacement.lease)
+        self.takeover_time.promise.unwrap_or(self.takeover_time.lease)
     }
 
     /// Returns the actions on a candidate that the page can offer.
@@ -337,14 +337,14 @@ impl Story {
         let all = [
             (Action::KillMachine, is_running),
             // A frozen supervisor cannot react.
-            (Action::KillProcess, is_responsive && self.replacement.is_supervised),
+            (Action::KillProcess, is_responsive && self.takeover_time.is_supervised),
             (Action::Start, lane.ended),
             // On other systems only the supervisor would be frozen.
             (Action::Freeze, is_responsive && cfg!(target_os = "linux")),
             (Action::Thaw, is_running && frozen),
             (Action::Partition, !cut_off),
             (Action::Heal, cut_off),
-            (Action::Resign, is_responsive && !cut_off && self.holder(now) == Some(index)),
+            (Action::Resign, is_responsive && !cut_off && self.valid_leader(now) == Some(index)),
         ];
         all.into_iter().filter(|(_, possible)| *possible).map(|(act, _)| act).collect()
     }
@@ -353,13 +353,13 @@ impl Story {
     pub(super) fn apply(&mut self, now: Duration, index: usize, action: Action) {
         // Its task is gone once the demo has ended.
         let _ = self.lanes[index].action_sender.send(action);
-        let is_holder = self.holder(now) == Some(index);
+        let is_valid_leader = self.valid_leader(now) == Some(index);
         let during = self.running(index).map_or("", |_| " in the middle of a turn");
         let lane = &mut self.lanes[index];
         let name = lane.name;
         if let Some(term) = self.terms.last_mut().filter(|last| last.candidate == index) {
             // The first cause counts: a frozen leader that is then killed was lost when it froze.
-            if is_holder && action.effect().is_some() && !lane.is_impaired() {
+            if is_valid_leader && action.effect().is_some() && !lane.is_impaired() {
                 term.fault = Some((action, now));
             }
             match action {
@@ -383,7 +383,7 @@ impl Story {
             Action::Resign => {}
         }
         let effect = match action.effect() {
-            Some(effect) if is_holder => effect,
+            Some(effect) if is_valid_leader => effect,
             Some(_) => "It only followed: nothing changes.",
             None => "",
         };
@@ -392,7 +392,7 @@ impl Story {
     }
 
     /// Applies an event of a candidate's log.
-    pub(super) fn event(&mut self, index: usize, at: Duration, event: Event) {
+    pub(super) fn apply_event(&mut self, index: usize, at: Duration, event: Event) {
         let lane = &mut self.lanes[index];
         let (name, may_end) = (lane.name, lane.may_end());
         match event {

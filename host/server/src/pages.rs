@@ -37,10 +37,10 @@ pub(super) fn with_fallbacks(router: Router) -> Router {
 }
 
 /// Selects the elections of a response: all of them, or the one in the query.
-fn select_entries<'f>(
-    entries: &'f [RosterEntry],
+fn select_entries<'a>(
+    entries: &'a [RosterEntry],
     uri: &Uri,
-) -> Result<&'f [RosterEntry], Box<Response<Body>>> {
+) -> Result<&'a [RosterEntry], Box<Response<Body>>> {
     match has_query_key(uri, "election") {
         true => select_entry(entries, uri).map(std::slice::from_ref),
         false => Ok(entries),
