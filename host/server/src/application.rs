@@ -7,7 +7,8 @@
 //! stopped).
 
 use super::board::Board;
-use super::state::{Role, State};
+use super::role::Role;
+use super::state::{Allowance, State};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Lease;
@@ -94,25 +95,6 @@ impl<'b> ActingPermit<'b> {
 impl Drop for ActingPermit<'_> {
     fn drop(&mut self) {
         self.0.set_term(None);
-    }
-}
-
-/// The present permission of an application.
-#[derive(Debug, Default)]
-pub(super) struct Allowance {
-    /// The term in which it may act: the one whose turn is running.
-    pub term: Option<u64>,
-    /// True if the leadership is about to be given up.
-    pub winding_down: bool,
-    /// True if the process is shutting down.
-    pub leaving: bool,
-    /// The end of the latest permission to act.
-    pub expires_at: Duration,
-}
-
-impl Allowance {
-    fn may_act(&self, term: u64) -> bool {
-        self.term == Some(term) && !self.winding_down && !self.leaving
     }
 }
 

@@ -2,7 +2,8 @@
 //! it and the pages read it.
 
 use super::counters::Metrics;
-use super::state::{FollowedLeader, Leader, MAX_FAILURES, Problem, Role, State};
+use super::role::{FollowedLeader, Leader, Role};
+use super::state::{MAX_FAILURES, Problem, State};
 use chrono::{DateTime, Utc};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

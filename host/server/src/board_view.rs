@@ -7,7 +7,8 @@ use super::page::view::{
 };
 use super::page::{Row, Source};
 use super::recent::{RUNNING, UNKNOWN};
-use super::state::{Change, Leader as Other, Role, State};
+use super::role::{Leader as Other, Role};
+use super::state::{Change, State};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 //! responses from that address: DNS rebinding. The browser sends the name in `Host`. Such a website
 //! cannot use an address, or a name outside the public DNS.
 
-use super::pages::json_response;
+use super::responses::json_response;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};

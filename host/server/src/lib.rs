@@ -60,6 +60,8 @@ pub mod metrics;
 pub mod page;
 mod pages;
 mod recent;
+mod responses;
+mod role;
 mod roster;
 mod state;
 #[cfg(test)]
@@ -70,8 +72,9 @@ pub mod watch;
 pub use application::Application;
 pub use board::{Board, Summary};
 pub use hosts::Hosts;
+pub use role::Leader;
 pub use roster::Roster;
-pub use state::{Leader, Problem};
+pub use state::Problem;
 pub use watch::client::Watcher;
 
 use std::io;

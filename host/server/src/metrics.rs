@@ -3,7 +3,7 @@
 
 use super::board::{Board, Readiness};
 use super::counters::Counts;
-use super::state::Role;
+use super::role::Role;
 use chrono::{DateTime, Utc};
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;

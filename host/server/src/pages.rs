@@ -1,18 +1,18 @@
-//! The requests for JSON, probes and metrics, and the functions for responses and queries of all
-//! pages.
+//! The requests for JSON, probes and metrics.
 
 use super::board::Readiness;
 use super::format::candidate_as_json;
 use super::metrics::exposition;
+use super::responses::{has_query_key, json_response, unavailable, uncached_response};
+use super::role::Role;
 use super::roster::{Roster, RosterEntry, select_entry};
-use super::state::Role;
 use super::watch::StatusUpdate;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use axum::routing::{get, post};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -209,54 +209,4 @@ async fn method_not_allowed(method: Method, uri: Uri) -> Response<Body> {
         _ => format!("this is read-only; {method} is not allowed"),
     };
     json_response(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": reason }))
-}
-
-/// Returns the response to a request for an election that this process does not have.
-pub(super) fn unknown_election(elections: &[&str]) -> Response<Body> {
-    let error = "this process has no candidate of that election";
-    json_response(StatusCode::NOT_FOUND, &json!({ "error": error, "elections": elections }))
-}
-
-pub(super) fn unavailable(reason: &str) -> Response<Body> {
-    json_response(
-        StatusCode::SERVICE_UNAVAILABLE,
-        &json!({ "status": "unavailable", "reason": reason }),
-    )
-}
-
-/// Returns an uncacheable response with `body` as JSON.
-pub fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
-    let mut response = uncached_response("application/json", format!("{body}\n"));
-    *response.status_mut() = status;
-    response
-}
-
-/// Returns an uncacheable response that browsers must not sniff for another type.
-pub(super) fn uncached_response(
-    content_type: &'static str,
-    text: impl Into<Body>,
-) -> Response<Body> {
-    let mut response = Response::new(text.into());
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_TYPE, content_type),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ] {
-        headers.insert(name, header::HeaderValue::from_static(value));
-    }
-    response
-}
-
-/// Returns true if the query has this key, with or without a value.
-pub(super) fn has_query_key(uri: &Uri, key: &str) -> bool {
-    query_value(uri, key).is_some()
-}
-
-/// Returns the value of this key in the query.
-pub(super) fn query_value(uri: &Uri, name: &str) -> Option<String> {
-    let query = uri.query().unwrap_or_default();
-    let url = reqwest::Url::parse(&format!("http://-/?{query}")).ok();
-    let pair = url.as_ref()?.query_pairs().find(|(key, _)| key == name)?;
-    Some(pair.1.into_owned())
 }

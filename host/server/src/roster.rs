@@ -3,7 +3,7 @@
 use super::board::Board;
 use super::board_view;
 use super::page::Source;
-use super::pages::{json_response, query_value, unknown_election};
+use super::responses::{json_response, query_value, unknown_election};
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;

@@ -1,11 +1,11 @@
-//! The state of a candidate: its role, its problems and its past, updated by reports and events.
+//! The state of a candidate, and its updates by reports and events.
 
-use super::application::Allowance;
 use super::page::view::{LastTurn, short};
 use super::recent::{RUNNING, RecentTurns};
+use super::role::{EndedLeadership, Leader, Role};
 use super::timeline::Timeline;
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tenure::handler::TurnEnd;
@@ -33,65 +33,6 @@ const RELEASE_REQUESTS: [RequestKind; 2] = [RequestKind::ReleaseLease, RequestKi
 /// Failed requests in a row after which the candidate is not ready. The first one may have met a
 /// dead connection.
 pub(super) const MAX_FAILURES: u32 = 2;
-
-/// The role of a candidate in its election.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Role {
-    /// No leader is known.
-    #[default]
-    Undecided,
-    /// Leads, and may act until the instant `until`.
-    Leading { term: u64, until: Duration },
-    /// Another candidate leads; the leader's details, if known.
-    Following(Option<Leader>),
-    /// Has left the election.
-    Left,
-}
-
-impl Role {
-    /// Returns the leader, if known. `own_name` is the name of this candidate.
-    pub fn leader(&self, own_name: &str) -> Option<Leader> {
-        match self {
-            Self::Leading { term, .. } => {
-                Some(Leader { name: own_name.to_owned(), term: *term, address: None, since: None })
-            }
-            Self::Following(leader) => leader.clone(),
-            Self::Undecided | Self::Left => None,
-        }
-    }
-}
-
-/// The leader that a candidate knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leader {
-    /// Its name.
-    pub name: String,
-    /// Its fencing token.
-    pub term: u64,
-    /// Its address, if it published one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub address: Option<String>,
-    /// The time of its election by the record, RFC 3339.
-    #[serde(skip)]
-    pub since: Option<String>,
-}
-
-/// A leader that can be watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FollowedLeader {
-    pub name: String,
-    pub term: u64,
-    pub address: String,
-}
-
-/// The newest leadership of a candidate, once that is over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct EndedLeadership {
-    pub term: u64,
-    pub reason: String,
-    /// True if the store answered that the lease is free or another candidate's.
-    pub released: bool,
-}
 
 /// A problem of a candidate.
 #[derive(Clone, Debug, Serialize)]
@@ -123,6 +64,25 @@ fn prevents_leading(class: ProblemClass) -> bool {
         | ProblemClass::Schedule
         | ProblemClass::Work
         | ProblemClass::Order => false,
+    }
+}
+
+/// The present permission of an application.
+#[derive(Debug, Default)]
+pub(super) struct Allowance {
+    /// The term in which it may act: the one whose turn is running.
+    pub term: Option<u64>,
+    /// True if the leadership is about to be given up.
+    pub winding_down: bool,
+    /// True if the process is shutting down.
+    pub leaving: bool,
+    /// The end of the latest permission to act.
+    pub expires_at: Duration,
+}
+
+impl Allowance {
+    pub fn may_act(&self, term: u64) -> bool {
+        self.term == Some(term) && !self.winding_down && !self.leaving
     }
 }
 

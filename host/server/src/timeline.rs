@@ -1,18 +1,13 @@
 //! The recent past of a candidate: the leaders, its own turns, its requests.
 
-use super::page::view::{Kind, Span, TURNS, Tick, short};
-use super::state::Role;
+use super::page::view::{Kind, Rate, Span, TURNS, Tick, short};
+use super::role::Role;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tenure_core::milliseconds;
 
 /// Maximum number of spans of each track.
 const SPANS: usize = 128;
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// The maximum number of requests that are counted in a minute.
-const MAX_REQUESTS: usize = 600;
 
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
@@ -152,30 +147,6 @@ impl Stretch {
     }
 }
 
-/// Counts the requests of the last minute, up to 600.
-#[derive(Debug, Default)]
-pub struct Rate(VecDeque<Duration>);
-
-impl Rate {
-    /// Counts requests at the instant `now` of any clock.
-    pub fn add(&mut self, now: Duration, requests: usize) {
-        while self.0.front().is_some_and(|at| now.saturating_sub(*at) >= MINUTE) {
-            self.0.pop_front();
-        }
-        for _ in 0..requests.min(MAX_REQUESTS) {
-            if self.0.len() == MAX_REQUESTS {
-                self.0.pop_front();
-            }
-            self.0.push_back(now);
-        }
-    }
-
-    /// Returns the number of requests in the minute before `now`.
-    pub fn per_minute(&self, now: Duration) -> usize {
-        self.0.iter().filter(|at| now.saturating_sub(**at) < MINUTE).count()
-    }
-}
-
 /// Appends an item and drops the oldest beyond `capacity`.
 fn push<T>(queue: &mut VecDeque<T>, item: T, capacity: usize) {
     if queue.len() == capacity {
@@ -187,7 +158,7 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, capacity: usize) {
 #[cfg(test)]
 mod tests {
     use super::super::page::view::WINDOW;
-    use super::super::state::Leader;
+    use super::super::role::Leader;
     use super::*;
 
     fn s(seconds: u64) -> Duration {
@@ -263,20 +234,5 @@ mod tests {
         assert_eq!(line.others.0.len(), SPANS);
         assert_eq!(line.complete_since(), s(1_000 - SPANS as u64));
         assert_eq!(Timeline::default().complete_since(), Duration::ZERO);
-    }
-
-    #[test]
-    fn requests_are_counted_for_a_minute_and_not_without_end() {
-        let mut rate = Rate::default();
-        rate.add(s(20), 3);
-        rate.add(s(30), 1);
-        assert_eq!((rate.per_minute(s(79)), rate.per_minute(s(80))), (4, 1));
-        // Older entries are dropped.
-        rate.add(s(85), 1);
-        assert_eq!(rate.0, [s(30), s(85)]);
-        for _ in 0..3 {
-            rate.add(s(90), usize::MAX);
-        }
-        assert_eq!((rate.per_minute(s(90)), rate.0.len()), (MAX_REQUESTS, MAX_REQUESTS));
     }
 }

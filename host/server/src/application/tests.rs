@@ -1,4 +1,4 @@
-use super::super::state::Role;
+use super::super::role::Role;
 use super::super::tests::{NOW, board as a_board, leading, report, seconds, turn};
 use super::*;
 use futures_util::FutureExt as _;

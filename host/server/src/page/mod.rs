@@ -9,9 +9,10 @@ mod overview;
 mod tests;
 pub mod view;
 
-pub use super::pages::json_response;
-use super::pages::{has_query_key, query_value, unavailable, uncached_response, unknown_election};
-pub use super::timeline::Rate;
+pub use super::responses::json_response;
+use super::responses::{
+    has_query_key, query_value, unavailable, uncached_response, unknown_election,
+};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -31,6 +32,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
+pub use view::Rate;
 use view::View;
 
 /// Maximum number of viewers at a time.

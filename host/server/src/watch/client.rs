@@ -6,7 +6,7 @@
 //! §4.5). An address that cannot be watched is reported once, and the candidate polls as before.
 
 use super::super::board::Board;
-use super::super::state::FollowedLeader;
+use super::super::role::FollowedLeader;
 use super::{KEEP_ALIVE_INTERVAL, StatusUpdate, VERSION};
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE};

@@ -34,9 +34,9 @@ pub(super) mod client;
 pub use client::{accepts_stream, endpoint, parse_listener};
 
 use super::board::Board;
-use super::pages::unavailable;
+use super::responses::unavailable;
+use super::role::{EndedLeadership, Leader, Role};
 use super::roster::{Roster, select_entry};
-use super::state::{EndedLeadership, Leader, Role};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;

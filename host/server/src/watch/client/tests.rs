@@ -1,7 +1,7 @@
 use super::super::EndedLeadership;
 use super::*;
-use crate::pages::query_value;
-use crate::state::Leader;
+use crate::responses::query_value;
+use crate::role::Leader;
 
 const AT_START: Duration = Duration::ZERO;
 
