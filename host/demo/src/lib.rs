@@ -4,25 +4,21 @@
 
 #![deny(missing_docs)]
 
-mod action;
 mod network_path;
 mod page;
-mod picture;
 mod processes;
 mod screen;
 mod sink;
 mod story;
-mod summary;
 #[cfg(test)]
 mod tests;
 mod view;
 
-use action::Action;
 use screen::Screen;
 use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
-use story::{Lane, SharedStory, State, Story, Term};
+use story::{Action, Lane, SharedStory, State, Story, Term};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -125,7 +121,7 @@ impl Demo<'_> {
         let first = self.show_until(working_leader).await?;
         self.kill(Action::KillMachine, first).await?;
         // Without supervisors, the death of a process is that of a machine.
-        if self.story.with(|story, _| story.replacement.is_supervised) {
+        if self.story.with(|story, _| story.takeover_time.is_supervised) {
             let second = self.show_until(working_leader).await?;
             self.kill(Action::KillProcess, second).await?;
         }
@@ -193,11 +189,11 @@ impl Demo<'_> {
         if matches!(result, Err(DemoEnd::Interrupted)) {
             return result;
         }
-        let table = self.story.with(|story, _| summary::table(story));
+        let table = self.story.with(|story, _| screen::summary_table(story));
         self.screen.print(&table)?;
         result?;
         match self.story.with(|story, _| story.sink.overlapping()) {
-            0 => Ok(self.screen.print(summary::FAREWELL)?),
+            0 => Ok(self.screen.print(screen::FAREWELL)?),
             turns => Err(DemoEnd::Failed(format!("turns that overlapped: {turns}"))),
         }
     }

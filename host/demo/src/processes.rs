@@ -1,9 +1,8 @@
 //! The store, the sink, and the candidates as processes of this program.
 
-use super::action::Action;
 use super::network_path;
 use super::sink::Sink;
-use super::story::{ELECTION, Event, SharedStory, Story};
+use super::story::{Action, ELECTION, Event, SharedStory, Story};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::io::{self, Write as _};
@@ -29,7 +28,7 @@ const FAILOVER: Duration = Duration::from_secs(3);
 
 /// Returns the takeover times with the demo's settings. Only on Linux can the demo find and kill
 /// the process below a supervisor.
-fn replacement() -> io::Result<TakeoverTime> {
+fn takeover_time() -> io::Result<TakeoverTime> {
     let mut settings = CandidateSettings::default();
     settings.options.failover = Some(FAILOVER);
     settings.options.address = Some("http://127.0.0.1".to_owned());
@@ -69,7 +68,7 @@ pub(super) async fn open(
     let mut handler = tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
     handler.write_all(EXAMPLE_HANDLER)?;
     handler.flush()?;
-    let story = SharedStory::new(Story::new(names, replacement()?, endpoint));
+    let story = SharedStory::new(Story::new(names, takeover_time()?, endpoint));
     let resources = Arc::new(SharedResources { store, sink, handler });
     for (index, name) in names.iter().enumerate() {
         let counted = story.clone();
@@ -170,7 +169,7 @@ impl Candidate {
                 }
             }
             Some((at, Some(event))) => {
-                self.story.with(|story, _| story.event(self.index, story.at(at), event));
+                self.story.with(|story, _| story.apply_event(self.index, story.at(at), event));
             }
         }
     }

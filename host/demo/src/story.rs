@@ -1,7 +1,6 @@
 //! The events of a demo so far: the actions on the candidates, and their reports. All times count
 //! from the start.
 
-use super::action::Action;
 use super::sink::Sink;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -41,7 +40,7 @@ impl SharedStory {
 
 pub(super) struct Story {
     origin: DateTime<Utc>,
-    pub replacement: TakeoverTime,
+    pub takeover_time: TakeoverTime,
     /// Counts the overlapping turns.
     pub sink: Sink,
     pub lanes: Vec<Lane>,
@@ -65,6 +64,28 @@ pub(super) enum Event {
     TurnEnded { term: u64, slot: String, outcome: String, detail: Option<String> },
     StoodDown { term: u64, reason: String },
     Problem { class: String, detail: String },
+}
+
+/// Faults and orders for a candidate, from the demo's script or the page's user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Starts a new process of that name.
+    Start,
+    /// Kills all its processes (SIGKILL), as when its machine dies.
+    KillMachine,
+    /// Kills the process that runs the election (SIGKILL). Its supervisor lives.
+    KillProcess,
+    /// Stops it cleanly (SIGTERM). Not on the page.
+    Stop,
+    /// Freezes it (SIGSTOP).
+    Freeze,
+    /// Continues it (SIGCONT).
+    Thaw,
+    /// Cuts it off from the store, and the other candidates from it.
+    Partition,
+    Heal,
+    /// Runs `tenure transfer`: the leader releases the lease and follows.
+    Resign,
 }
 
 /// The state of a candidate.
@@ -124,6 +145,63 @@ pub(super) struct Note {
     pub is_problem: bool,
     pub text: String,
     pub printed: bool,
+}
+
+impl Action {
+    /// Returns its name in the page's requests.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::KillMachine => "kill-machine",
+            Self::KillProcess => "kill-process",
+            Self::Stop => "stop",
+            Self::Freeze => "freeze",
+            Self::Thaw => "thaw",
+            Self::Partition => "partition",
+            Self::Heal => "heal",
+            Self::Resign => "resign",
+        }
+    }
+
+    /// Describes the action on that candidate, perhaps `during` a turn.
+    pub(super) fn sentence(self, name: &str, during: &str) -> String {
+        match self {
+            Self::Start => format!("{name} starts, and follows unless it gets the lease."),
+            Self::KillMachine => format!("The machine of {name} dies{during} (SIGKILL)."),
+            Self::KillProcess => format!("The process of {name} dies{during} (SIGKILL)."),
+            Self::Stop => format!("{name} is asked to stop (SIGTERM)."),
+            Self::Freeze => format!("{name} is frozen (SIGSTOP)."),
+            Self::Thaw => format!("{name} goes on (SIGCONT)."),
+            Self::Partition => format!("{name} can no longer reach the store."),
+            Self::Heal => format!("{name} can reach the store again."),
+            Self::Resign => format!("{name} is asked to resign."),
+        }
+    }
+
+    /// Returns what it does to a leader, if it is a fault.
+    pub(super) fn effect(self) -> Option<&'static str> {
+        Some(match self {
+            Self::KillMachine => "The others wait until its promise is over.",
+            Self::KillProcess => "Its supervisor sees that, and releases the lease.",
+            Self::Stop => "It ends its work, then releases the lease: no candidate has to wait.",
+            Self::Freeze => "It cannot see its validity end. Thawed, its work is stopped first.",
+            Self::Partition => "It cannot renew, and stops its work before another one may lead.",
+            Self::Start | Self::Thaw | Self::Heal | Self::Resign => return None,
+        })
+    }
+
+    /// The cause of a takeover, as in "ben takes over 2.1 s after the leader was frozen".
+    pub(super) fn cause(self) -> &'static str {
+        match self {
+            Self::KillMachine => "after the leader's machine died",
+            Self::KillProcess => "after the leader's process died",
+            Self::Stop => "after the leader was asked to stop",
+            Self::Freeze => "after the leader was frozen",
+            Self::Partition => "after the leader was cut off",
+            Self::Resign => "after the leader resigned",
+            Self::Start | Self::Thaw | Self::Heal => "",
+        }
+    }
 }
 
 impl Lane {
@@ -194,7 +272,7 @@ pub(super) fn format_brief(span: Duration) -> String {
 }
 
 impl Story {
-    pub(super) fn new(names: &[&'static str], replacement: TakeoverTime, sink: Sink) -> Self {
+    pub(super) fn new(names: &[&'static str], takeover_time: TakeoverTime, sink: Sink) -> Self {
         let lane = |name: &&'static str| Lane {
             name,
             state: State::Starting,
@@ -206,7 +284,7 @@ impl Story {
         };
         Self {
             origin: Utc::now(),
-            replacement,
+            takeover_time,
             sink,
             lanes: names.iter().map(lane).collect(),
             turns: Vec::new(),
@@ -228,7 +306,7 @@ impl Story {
     }
 
     /// Returns the leader whose validity has not ended.
-    pub(super) fn holder(&self, now: Duration) -> Option<usize> {
+    pub(super) fn valid_leader(&self, now: Duration) -> Option<usize> {
         let last = self.terms.last()?;
         (last.ended.is_none() && now < last.valid_until(now)).then_some(last.candidate)
     }
@@ -247,7 +325,7 @@ impl Story {
     /// Returns the time after its newest beat within which a leader has stopped. Without failover,
     /// this is the lease.
     pub(super) fn promise(&self) -> Duration {
-        self.replacement.promise.unwrap_or(self.replacement.lease)
+        self.takeover_time.promise.unwrap_or(self.takeover_time.lease)
     }
 
     /// Returns the actions on a candidate that the page can offer.
@@ -259,14 +337,14 @@ impl Story {
         let all = [
             (Action::KillMachine, is_running),
             // A frozen supervisor cannot react.
-            (Action::KillProcess, is_responsive && self.replacement.is_supervised),
+            (Action::KillProcess, is_responsive && self.takeover_time.is_supervised),
             (Action::Start, lane.ended),
             // On other systems only the supervisor would be frozen.
             (Action::Freeze, is_responsive && cfg!(target_os = "linux")),
             (Action::Thaw, is_running && frozen),
             (Action::Partition, !cut_off),
             (Action::Heal, cut_off),
-            (Action::Resign, is_responsive && !cut_off && self.holder(now) == Some(index)),
+            (Action::Resign, is_responsive && !cut_off && self.valid_leader(now) == Some(index)),
         ];
         all.into_iter().filter(|(_, possible)| *possible).map(|(act, _)| act).collect()
     }
@@ -275,13 +353,13 @@ impl Story {
     pub(super) fn apply(&mut self, now: Duration, index: usize, action: Action) {
         // Its task is gone once the demo has ended.
         let _ = self.lanes[index].action_sender.send(action);
-        let is_holder = self.holder(now) == Some(index);
+        let is_valid_leader = self.valid_leader(now) == Some(index);
         let during = self.running(index).map_or("", |_| " in the middle of a turn");
         let lane = &mut self.lanes[index];
         let name = lane.name;
         if let Some(term) = self.terms.last_mut().filter(|last| last.candidate == index) {
             // The first cause counts: a frozen leader that is then killed was lost when it froze.
-            if is_holder && action.effect().is_some() && !lane.is_impaired() {
+            if is_valid_leader && action.effect().is_some() && !lane.is_impaired() {
                 term.fault = Some((action, now));
             }
             match action {
@@ -305,7 +383,7 @@ impl Story {
             Action::Resign => {}
         }
         let effect = match action.effect() {
-            Some(effect) if is_holder => effect,
+            Some(effect) if is_valid_leader => effect,
             Some(_) => "It only followed: nothing changes.",
             None => "",
         };
@@ -314,7 +392,7 @@ impl Story {
     }
 
     /// Applies an event of a candidate's log.
-    pub(super) fn event(&mut self, index: usize, at: Duration, event: Event) {
+    pub(super) fn apply_event(&mut self, index: usize, at: Duration, event: Event) {
         let lane = &mut self.lanes[index];
         let (name, may_end) = (lane.name, lane.may_end());
         match event {

@@ -1,7 +1,6 @@
 //! The story as the page and the terminal show it.
 
-use super::action::Action;
-use super::story::{ELECTION, Lane, State, Story};
+use super::story::{Action, ELECTION, Lane, State, Story};
 use std::time::Duration;
 use tenure_core::milliseconds;
 use tenure_server::page::view::{
@@ -13,7 +12,7 @@ use tenure_server::page::view::{
 pub(super) fn view(story: &Story, now: Duration) -> View {
     let age_ms = |at: Duration| milliseconds(now.saturating_sub(at));
     let last = story.terms.last();
-    let (current, vacated) = match story.holder(now) {
+    let (current, vacated) = match story.valid_leader(now) {
         Some(_) => (last, None),
         None => (None, last),
     };
@@ -36,7 +35,7 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
             seen_ms: age_ms(last.since),
             validity: Some(validity(last.valid_until(now), last.validity)),
         }),
-        replacement: Some(sentence(&story.replacement)),
+        replacement: Some(sentence(&story.takeover_time)),
         take_over: takeover
             .map(|(cause, after)| TakeOver { after_ms: milliseconds(after), cause: cause.cause() }),
         vacancy: vacancy.filter(|until| *until > now).map(|until| validity(until, story.promise())),
@@ -69,7 +68,7 @@ fn lane(story: &Story, index: usize, now: Duration) -> Shown {
     let hindered = hindered.filter(|(kind, _)| lane.is_in(*kind));
     Shown {
         name: lane.name.to_owned(),
-        state: state(lane, story.holder(now) == Some(index)),
+        state: state(lane, story.valid_leader(now) == Some(index)),
         hindered: hindered.map(|(_, label)| label).collect(),
         requests_per_minute: Some(lane.requests.per_minute(now)),
         spans: spans(story, index, now),
@@ -78,9 +77,9 @@ fn lane(story: &Story, index: usize, now: Duration) -> Shown {
     }
 }
 
-fn state(lane: &Lane, is_holder: bool) -> &'static str {
+fn state(lane: &Lane, is_valid_leader: bool) -> &'static str {
     match lane.state {
-        State::Follows | State::Leads if is_holder => "leads",
+        State::Follows | State::Leads if is_valid_leader => "leads",
         // The candidate does not know yet, or has been silent since.
         State::Leads => "its validity has ended",
         State::Starting => "starts",

@@ -7,6 +7,8 @@
 //! stopped).
 
 use super::board::Board;
+use super::role::Role;
+use super::state::{Allowance, State};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Lease;
@@ -93,6 +95,40 @@ impl<'b> ActingPermit<'b> {
 impl Drop for ActingPermit<'_> {
     fn drop(&mut self) {
         self.0.set_term(None);
+    }
+}
+
+impl Board {
+    /// Starts to record the permissions of an application.
+    fn begin_application(&self) {
+        self.state().application = Some(Allowance::default());
+    }
+
+    /// Sets the term in which the application may act.
+    fn set_term(&self, term: Option<u64>) {
+        if let Some(allowance) = &mut self.state().application {
+            allowance.term = term;
+        }
+        self.notify_changed();
+    }
+
+    /// Returns [`Board::role`] as far as the application may act on it, and records the permission
+    /// given.
+    pub(super) fn allowed_role(&self, now: Duration) -> Role {
+        let mut state = self.state();
+        let State { role, application, .. } = &mut *state;
+        match (role, application) {
+            (Role::Leading { until, .. }, _) if now >= *until => Role::Undecided,
+            (Role::Leading { term, .. }, Some(allowance)) if !allowance.may_act(*term) => {
+                Role::Undecided
+            }
+            (role, allowance) => {
+                if let (Role::Leading { until, .. }, Some(allowance)) = (&*role, allowance) {
+                    allowance.expires_at = allowance.expires_at.max(*until);
+                }
+                role.clone()
+            }
+        }
     }
 }
 

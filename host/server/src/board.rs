@@ -1,15 +1,9 @@
-//! The observable state of a candidate. The runner writes it and the pages read it.
-
-mod allowance;
-mod readiness;
-mod state;
-
-pub use readiness::Problem;
-pub(super) use readiness::Readiness;
-pub(super) use state::{Change, State};
+//! The observable state of a candidate, its liveness and its readiness to lead. The runner writes
+//! it and the pages read it.
 
 use super::counters::Metrics;
 use super::role::{FollowedLeader, Leader, Role};
+use super::state::{MAX_FAILURES, Problem, State};
 use chrono::{DateTime, Utc};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +12,9 @@ use tenure::Event;
 use tenure::status::TakeoverTime;
 use tenure_core::Report;
 use tokio::sync::{Notify, watch};
+
+/// Silence after which the loop counts as stalled: longer than the longest step.
+const STALL_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// The present state of one candidate, with its newest changes and its figures.
 #[derive(Debug)]
@@ -65,6 +62,13 @@ pub struct Summary {
     pub has_stepped: bool,
     /// True if the newest request failed.
     pub failing: bool,
+}
+
+/// Readiness of a candidate, with the reason if it is not ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Readiness {
+    Ready,
+    NotReady(String),
 }
 
 impl Board {
@@ -222,5 +226,67 @@ impl Board {
             }
             _ => None,
         }
+    }
+
+    /// Returns true if the loop runs, has ended, or has not started yet.
+    pub(super) fn is_running(&self, now: Duration) -> bool {
+        let state = self.state();
+        state.start_delayed
+            || state.role == Role::Left
+            || now.saturating_sub(state.last_active) < STALL_TIMEOUT
+    }
+
+    /// Makes probes wait for [`start`](Self::start), because components may have to be compiled
+    /// first.
+    pub fn delay_start(&self) {
+        self.state().start_delayed = true;
+    }
+
+    /// Records that the loop of the candidate starts now.
+    pub fn start(&self, now: Duration) {
+        let mut state = self.state();
+        (state.start_delayed, state.last_active) = (false, now);
+    }
+
+    /// Returns true if the candidate has just started: no request has succeeded or failed yet.
+    pub(super) fn is_new(&self) -> bool {
+        let state = self.state();
+        !state.answered && state.failures == 0 && state.role != Role::Left
+    }
+
+    /// Returns ready if the candidate could lead: the storage account answers and permits it.
+    pub(super) fn readiness(&self, now: Duration) -> Readiness {
+        if !self.is_running(now) {
+            return Readiness::NotReady("the loop is stalled".to_owned());
+        }
+        let state = self.state();
+        if state.role == Role::Left {
+            return Readiness::NotReady("it has left the election".to_owned());
+        }
+        let is_answering = state.answered && state.failures < MAX_FAILURES;
+        if is_answering && state.blocked.is_none() {
+            return Readiness::Ready;
+        }
+        let reason =
+            match state.problem.as_ref().filter(|_| !is_answering).or(state.blocked.as_ref()) {
+                Some(Problem { class, detail }) => format!("{class}: {detail}"),
+                None if state.answered => "the storage account does not answer".to_owned(),
+                None => "the storage account has not answered yet".to_owned(),
+            };
+        Readiness::NotReady(reason)
+    }
+
+    /// Shows the process as not ready until `ready` is true. See
+    /// [`Runner::when_ready`](tenure::engine::Runner::when_ready).
+    pub fn when_ready(&self, ready: watch::Receiver<bool>) {
+        self.state().ready = Some(ready);
+    }
+
+    /// Returns ready if the candidate could lead and its process can work.
+    pub(super) fn participation(&self, now: Duration) -> Readiness {
+        if self.state().ready.as_ref().is_some_and(|ready| !*ready.borrow()) {
+            return Readiness::NotReady("the process is not ready yet (--ready-cmd)".to_owned());
+        }
+        self.readiness(now)
     }
 }

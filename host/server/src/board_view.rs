@@ -1,6 +1,6 @@
 //! The view of a board: its candidate, and the other leaders that it saw.
 
-use super::board::{Board, Change, Readiness, State};
+use super::board::{Board, Readiness};
 use super::format::describe_schedule;
 use super::page::view::{
     Commands, LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, sentence, short, window,
@@ -8,6 +8,7 @@ use super::page::view::{
 use super::page::{Row, Source};
 use super::recent::{RUNNING, UNKNOWN};
 use super::role::{Leader as Other, Role};
+use super::state::{Change, State};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;

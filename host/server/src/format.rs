@@ -71,24 +71,24 @@ fn describe_cron(expression: &str, zone: &str) -> Option<String> {
             [minute, hour, day, month, weekday]
         }
         [second, "*", "*", "*", "*" | "?", "*" | "?"] => {
-            return step(second, 60).map(|step| every(step, "second"));
+            return parse_step(second, 60).map(|step| every(step, "second"));
         }
         _ => return None,
     };
     let days = describe_days(day, month, weekday)?;
-    if let (Some(minute), Some(hours)) = (number(minute, 0, 59), numbers(hour, 0, 23)) {
+    if let (Some(minute), Some(hours)) = (parse_number(minute, 0, 59), parse_numbers(hour, 0, 23)) {
         let times: Vec<_> = hours.iter().map(|hour| format!("{hour:02}:{minute:02}")).collect();
         return Some(format!(
             "{} at {} {zone}",
             days.as_deref().unwrap_or("every day"),
-            list(&times)
+            join_items(&times)
         ));
     }
     // On selected days, a description of an interval is longer than the expression.
     if days.is_some() {
         return None;
     }
-    match (number(minute, 0, 59), step(minute, 60), step(hour, 24)) {
+    match (parse_number(minute, 0, 59), parse_step(minute, 60), parse_step(hour, 24)) {
         (Some(0), _, Some(1)) => Some("every hour".to_owned()),
         (Some(minute), _, Some(1)) => Some(format!("every hour at minute {minute}")),
         (Some(minute), _, Some(hours)) => {
@@ -110,13 +110,13 @@ fn describe_days(day: &str, month: &str, weekday: &str) -> Option<Option<String>
             Some(Some("on the last day of each month".to_owned()))
         }
         (false, true, true) => {
-            let days: Vec<_> = numbers(day, 1, 31)?.iter().map(u32::to_string).collect();
+            let days: Vec<_> = parse_numbers(day, 1, 31)?.iter().map(u32::to_string).collect();
             let unit = if days.len() == 1 { "day" } else { "days" };
-            Some(Some(format!("on {unit} {} of each month", list(&days))))
+            Some(Some(format!("on {unit} {} of each month", join_items(&days))))
         }
         (false, false, true) => {
-            let day = number(day, 1, 31)?;
-            let month = match number(month, 1, 12) {
+            let day = parse_number(day, 1, 31)?;
+            let month = match parse_number(month, 1, 12) {
                 Some(number) => Month::try_from(u8::try_from(number).ok()?).ok()?,
                 None => month.parse().ok()?,
             };
@@ -131,14 +131,14 @@ fn describe_weekdays(field: &str) -> Option<String> {
         ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
     let name = |text: &str| {
         let short = |name: &&str| name[..3].eq_ignore_ascii_case(text);
-        let numbered = || NAMES.get(number(text, 0, 7)? as usize % 7).copied();
+        let numbered = || NAMES.get(parse_number(text, 0, 7)? as usize % 7).copied();
         NAMES.into_iter().find(short).or_else(numbered)
     };
     if let Some((from, to)) = field.split_once('-') {
         return Some(format!("{} to {}", name(from)?, name(to)?));
     }
     let named: Option<Vec<_>> = field.split(',').map(name).collect();
-    Some(format!("every {}", list(&named?)))
+    Some(format!("every {}", join_items(&named?)))
 }
 
 fn every(count: u32, unit: &str) -> String {
@@ -149,26 +149,26 @@ fn every(count: u32, unit: &str) -> String {
 }
 
 /// Returns the step of a field if it divides `period` evenly.
-fn step(field: &str, period: u32) -> Option<u32> {
+fn parse_step(field: &str, period: u32) -> Option<u32> {
     match field {
         "*" => Some(1),
         field => {
-            let step = number(field.strip_prefix("*/")?, 1, period)?;
+            let step = parse_number(field.strip_prefix("*/")?, 1, period)?;
             period.is_multiple_of(step).then_some(step)
         }
     }
 }
 
-fn numbers(field: &str, min: u32, max: u32) -> Option<Vec<u32>> {
-    field.split(',').map(|text| number(text, min, max)).collect()
+fn parse_numbers(field: &str, min: u32, max: u32) -> Option<Vec<u32>> {
+    field.split(',').map(|text| parse_number(text, min, max)).collect()
 }
 
-fn number(text: &str, min: u32, max: u32) -> Option<u32> {
+fn parse_number(text: &str, min: u32, max: u32) -> Option<u32> {
     text.parse().ok().filter(|number| (min..=max).contains(number))
 }
 
 /// Joins items: `a`, `a and b`, `a, b and c`.
-fn list(items: &[impl AsRef<str>]) -> String {
+fn join_items(items: &[impl AsRef<str>]) -> String {
     let items: Vec<_> = items.iter().map(AsRef::as_ref).collect();
     match items.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),

@@ -54,27 +54,27 @@ mod application;
 mod board;
 mod board_view;
 mod counters;
-mod exposition;
 pub mod format;
 mod hosts;
 pub mod metrics;
 pub mod page;
 mod pages;
-mod process;
 mod recent;
 mod responses;
 mod role;
 mod roster;
+mod state;
 #[cfg(test)]
 mod tests;
 mod timeline;
 pub mod watch;
 
 pub use application::Application;
-pub use board::{Board, Problem, Summary};
+pub use board::{Board, Summary};
 pub use hosts::Hosts;
 pub use role::Leader;
 pub use roster::Roster;
+pub use state::Problem;
 pub use watch::client::Watcher;
 
 use std::io;

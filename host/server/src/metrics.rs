@@ -1,10 +1,11 @@
-//! The metrics of candidates and of their process: one table for `/metrics` and for OpenTelemetry.
+//! The metrics of candidates and of their process: one table for `/metrics` and for OpenTelemetry,
+//! and its text for `/metrics` in the formats of Prometheus.
 
 use super::board::{Board, Readiness};
 use super::counters::Counts;
-use super::process;
 use super::role::Role;
 use chrono::{DateTime, Utc};
+use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Timestamp, Turns};
@@ -12,6 +13,15 @@ use tenure_core::{Timestamp, Turns};
 pub use super::counters::{DurationHistogram, renewal, renewal_bounds, turn_bounds};
 
 use Read::{All, Candidate, Count, Process};
+
+/// The media type of OpenMetrics, for clients that accept it.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The media type of the text format, for all other clients.
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Ticks per second in `/proc`, on every system that Linux runs on.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,22 +239,22 @@ const METRICS: [Metric; 25] = [
     counter(
         "process_cpu_seconds",
         "Time on processors, of the user and of the system, in seconds",
-        Process(|| Some(Sample::unlabelled(Value::Float(process::cpu_seconds()?)))),
+        Process(|| Some(Sample::unlabelled(Value::Float(cpu_seconds()?)))),
     ),
     gauge(
         "process_resident_memory_bytes",
         "Memory that is resident, in bytes",
-        Process(|| Some(Sample::unlabelled(Value::Integer(process::resident_bytes()?)))),
+        Process(|| Some(Sample::unlabelled(Value::Integer(resident_bytes()?)))),
     ),
     gauge(
         "process_open_fds",
         "Open file descriptors",
-        Process(|| Some(Sample::unlabelled(Value::Integer(process::open_descriptors()?)))),
+        Process(|| Some(Sample::unlabelled(Value::Integer(open_descriptors()?)))),
     ),
     gauge(
         "process_start_time_seconds",
         "When this process was started, in seconds since 1970",
-        Process(|| Some(Sample::unlabelled(Value::Float(process::started_at()?)))),
+        Process(|| Some(Sample::unlabelled(Value::Float(process_started_at()?)))),
     ),
 ];
 
@@ -313,3 +323,110 @@ fn on_record(
 fn seconds(at: DateTime<Utc>) -> f64 {
     at.timestamp_millis() as f64 / 1000.0
 }
+
+/// Returns the media type and the text of the metrics of these candidates and of the process at
+/// `now`. `accept` is the value of the header.
+pub(super) fn exposition(
+    accept: &str,
+    boards: &[Arc<Board>],
+    now: Duration,
+) -> (&'static str, String) {
+    let open_metrics = accept.contains("application/openmetrics-text");
+    let mut text = String::new();
+    for metric in Metric::all() {
+        write_metric(&mut text, open_metrics, metric, &metric.samples(boards, now));
+    }
+    if !open_metrics {
+        return (TEXT, text);
+    }
+    text.push_str("# EOF\n");
+    (OPEN_METRICS, text)
+}
+
+/// Writes one metric. A metric without samples is left out.
+fn write_metric(text: &mut String, open_metrics: bool, metric: &Metric, samples: &[Sample]) {
+    if samples.is_empty() {
+        return;
+    }
+    let (name, help) = (metric.name, metric.help);
+    let (kind, suffix) = match metric.kind {
+        Kind::Counter => ("counter", "_total"),
+        Kind::Gauge => ("gauge", ""),
+        Kind::Histogram => ("histogram", ""),
+    };
+    // The older format describes a counter by the name of its samples.
+    let family = if open_metrics { name.to_owned() } else { format!("{name}{suffix}") };
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "# HELP {family} {help}.\n# TYPE {family} {kind}");
+    for Sample { labels, value } in samples {
+        let labels =
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape_label(value)));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        let mut sample = |suffix: &str, labels: &str, value: &dyn Display| {
+            let _ = match labels {
+                "" => writeln!(text, "{name}{suffix} {value}"),
+                _ => writeln!(text, "{name}{suffix}{{{labels}}} {value}"),
+            };
+        };
+        match value {
+            Value::Integer(value) => sample(suffix, &labels, value),
+            Value::Float(value) => sample(suffix, &labels, value),
+            Value::Histogram(histogram) => {
+                sample("_sum", &labels, &histogram.sum);
+                sample("_count", &labels, &histogram.count);
+                let mut cumulative = 0;
+                for (bound, count) in &histogram.buckets {
+                    cumulative += count;
+                    sample("_bucket", &format!("{labels},le=\"{bound:?}\""), &cumulative);
+                }
+                sample("_bucket", &format!("{labels},le=\"+Inf\""), &histogram.count);
+            }
+        }
+    }
+}
+
+fn escape_label(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+}
+
+/// Returns the processor time of this process. Like the other figures of the process, it comes from
+/// `/proc`, and is `None` on systems without that.
+fn cpu_seconds() -> Option<f64> {
+    let fields = process_stat()?;
+    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(to_f64(ticks) / TICKS_PER_SECOND)
+}
+
+fn process_started_at() -> Option<f64> {
+    let ticks: u64 = process_stat()?.get(19)?.parse().ok()?;
+    let system = std::fs::read_to_string("/proc/stat").ok()?;
+    let booted = system.lines().find_map(|line| line.strip_prefix("btime "))?;
+    Some(to_f64(booted.trim().parse().ok()?) + to_f64(ticks) / TICKS_PER_SECOND)
+}
+
+/// Returns the fields after the name of the program, which may contain any character.
+fn process_stat() -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    Some(fields.split_whitespace().map(str::to_owned).collect())
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(1024 * resident.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?)
+}
+
+fn open_descriptors() -> Option<u64> {
+    // One of them reads the folder.
+    let open = std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
+    u64::try_from(open).ok()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "times of a process are far below 2^52 ticks")]
+fn to_f64(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! The requests for JSON, probes and metrics.
 
 use super::board::Readiness;
-use super::exposition::exposition;
 use super::format::candidate_as_json;
+use super::metrics::exposition;
 use super::responses::{has_query_key, json_response, unavailable, uncached_response};
 use super::role::Role;
 use super::roster::{Roster, RosterEntry, select_entry};
@@ -37,10 +37,10 @@ pub(super) fn with_fallbacks(router: Router) -> Router {
 }
 
 /// Selects the elections of a response: all of them, or the one in the query.
-fn select_entries<'f>(
-    entries: &'f [RosterEntry],
+fn select_entries<'a>(
+    entries: &'a [RosterEntry],
     uri: &Uri,
-) -> Result<&'f [RosterEntry], Box<Response<Body>>> {
+) -> Result<&'a [RosterEntry], Box<Response<Body>>> {
     match has_query_key(uri, "election") {
         true => select_entry(entries, uri).map(std::slice::from_ref),
         false => Ok(entries),

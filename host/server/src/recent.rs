@@ -14,7 +14,7 @@ use tenure::status::local_time;
 use tenure_core::{Outcome, Schedule, Timestamp, Turn, Turns, Zone, milliseconds};
 
 /// Maximum number of turns that are kept and shown.
-pub(super) const TURNS: usize = 10;
+const MAX_TURNS: usize = 10;
 
 pub(super) const RUNNING: &str = "running";
 
@@ -93,7 +93,7 @@ impl RecentTurns {
 
     fn insert(&mut self, slot: Timestamp, known: KnownTurn) {
         self.known.insert(slot, known);
-        while self.known.len() > TURNS {
+        while self.known.len() > MAX_TURNS {
             self.known.pop_first();
         }
     }
@@ -101,7 +101,7 @@ impl RecentTurns {
     /// Returns the newest missed slots before this turn.
     fn missed_before(&self, turn: &Turn) -> Vec<Timestamp> {
         let schedule = self.schedule.as_deref().and_then(Schedule::from_description);
-        let limit = TURNS.min(turn.missed.try_into().unwrap_or(TURNS));
+        let limit = MAX_TURNS.min(turn.missed.try_into().unwrap_or(MAX_TURNS));
         match schedule {
             // Missed slots cannot be counted back from a turn outside the schedule.
             Some((schedule, _)) if turn.trigger.is_none() => {
@@ -127,11 +127,11 @@ impl RecentTurns {
         let past = now.plus(Duration::from_nanos(1));
         let until = next.map_or(past, |next| next.min(past));
         if let Some((schedule, _)) = &described {
-            for slot in slots_before(schedule, until).take(TURNS) {
+            for slot in slots_before(schedule, until).take(MAX_TURNS) {
                 slots.entry(slot).or_insert(KnownTurn::with_outcome(UNKNOWN));
             }
         }
-        let last = slots.into_iter().rev().take(TURNS).collect::<Vec<_>>().into_iter().rev();
+        let last = slots.into_iter().rev().take(MAX_TURNS).collect::<Vec<_>>().into_iter().rev();
         let past_turn =
             |(slot, KnownTurn { outcome, took_ms, triggered }): (Timestamp, KnownTurn)| PastTurn {
                 slot: slot.to_rfc3339(),

@@ -101,10 +101,10 @@ impl FromRequestParts<Roster> for RosterEntry {
     }
 }
 
-pub(super) fn select_entry<'f>(
-    entries: &'f [RosterEntry],
+pub(super) fn select_entry<'a>(
+    entries: &'a [RosterEntry],
     uri: &Uri,
-) -> Result<&'f RosterEntry, Box<Response<Body>>> {
+) -> Result<&'a RosterEntry, Box<Response<Body>>> {
     let named = query_value(uri, "election");
     let found = match (&named, entries) {
         (None, [only]) => Some(only),

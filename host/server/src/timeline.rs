@@ -1,7 +1,6 @@
 //! The recent past of a candidate: the leaders, its own turns, its requests.
 
-use super::page::Rate;
-use super::page::view::{Kind, Span, TURNS, Tick, short};
+use super::page::view::{Kind, Rate, Span, TURNS, Tick, short};
 use super::role::Role;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,9 +1,6 @@
 use super::script::{ms, started};
-use crate::action::Action;
-use crate::picture::{WIDTH, render_final, render_live};
-use crate::screen::plain;
-use crate::story::Event;
-use crate::story::Story;
+use crate::screen::{WIDTH, plain, render_final, render_live};
+use crate::story::{Action, Event, Story};
 use crate::view::view;
 use tenure_server::page::view::{Kind, TakeOver, Validity, View};
 

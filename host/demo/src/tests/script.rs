@@ -1,8 +1,7 @@
 //! Short scripts for stories. Times are in milliseconds.
 
-use crate::action::Action;
 use crate::sink::Sink;
-use crate::story::{Event, State, Story};
+use crate::story::{Action, Event, State, Story};
 use std::time::Duration;
 use tenure::status::TakeoverTime;
 
@@ -13,7 +12,7 @@ pub(super) fn ms(milliseconds: u64) -> Duration {
 /// Returns a story of three started candidates. anna leads from 0.2 s on with term 1000; the others
 /// follow.
 pub(super) fn started() -> Story {
-    let replacement = TakeoverTime {
+    let takeover_time = TakeoverTime {
         promise: Some(ms(2_100)),
         lease: ms(60_000),
         poll: ms(4_000),
@@ -21,7 +20,7 @@ pub(super) fn started() -> Story {
         is_watched: true,
     };
     let names = ["anna", "ben", "cleo"];
-    let mut story = Story::new(&names, replacement, Sink::default());
+    let mut story = Story::new(&names, takeover_time, Sink::default());
     for index in 0..3 {
         story.apply(ms(0), index, Action::Start);
     }
@@ -34,7 +33,7 @@ pub(super) fn started() -> Story {
 
 impl Story {
     pub(super) fn log_event(&mut self, at: u64, index: usize, event: Event) {
-        self.event(index, ms(at), event);
+        self.apply_event(index, ms(at), event);
     }
 
     pub(super) fn elect(&mut self, at: u64, index: usize, term: u64) {

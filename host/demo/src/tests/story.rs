@@ -1,14 +1,13 @@
 use super::script::{ms, started};
-use crate::action::Action;
-use crate::story::Event;
-use crate::summary;
+use crate::screen::summary_table;
+use crate::story::{Action, Event};
 
 #[test]
 fn a_takeover_is_measured_from_the_kill() {
     let mut story = started();
     story.start_turn(2_000, 0, 1000);
     story.apply(ms(2_300), 0, Action::KillMachine);
-    assert_eq!((story.leader(), story.holder(ms(2_300))), (None, None));
+    assert_eq!((story.leader(), story.valid_leader(ms(2_300))), (None, None));
     assert_eq!(story.terms[0].blocks_until(story.promise()), Some(ms(4_400)));
     story.die(2_310, 0);
     assert_eq!((story.lost(), &*story.turns[0].outcome), (0, "cut-off"));
@@ -80,7 +79,7 @@ fn unrequested_events_are_problems() {
 fn a_frozen_leader_leads_as_long_as_its_time_lasts() {
     let mut story = started();
     story.apply(ms(2_000), 0, Action::Freeze);
-    assert_eq!((story.holder(ms(3_600)), story.holder(ms(3_800))), (Some(0), None));
+    assert_eq!((story.valid_leader(ms(3_600)), story.valid_leader(ms(3_800))), (Some(0), None));
     story.elect(4_300, 1, 1004);
     assert!(
         story.last_note().contains("2.3 s after the leader was frozen"),
@@ -106,9 +105,9 @@ fn a_leader_that_is_hindered_twice_gives_no_beat_before_it_is_free() {
     story.apply(ms(2_000), 0, Action::Freeze);
     story.apply(ms(2_100), 0, Action::Partition);
     story.apply(ms(2_200), 0, Action::Thaw);
-    assert_eq!(story.holder(ms(3_700)), None, "it is cut off");
+    assert_eq!(story.valid_leader(ms(3_700)), None, "it is cut off");
     story.apply(ms(3_800), 0, Action::Heal);
-    assert_eq!(story.holder(ms(3_800)), None, "its time was over");
+    assert_eq!(story.valid_leader(ms(3_800)), None, "its time was over");
     story.elect(4_300, 2, 1016);
     assert_eq!(story.problems(), 0);
 }
@@ -119,7 +118,7 @@ fn a_leader_that_resigns_goes_on_as_a_follower() {
     story.apply(ms(2_000), 0, Action::Resign);
     story.stand_down(2_100, 0, 1000, "resigned");
     assert_eq!(story.last_note(), "anna has given the lease back.");
-    assert_eq!((story.holder(ms(2_100)), story.problems()), (None, 0));
+    assert_eq!((story.valid_leader(ms(2_100)), story.problems()), (None, 0));
     story.elect(2_152, 1, 1003);
     assert!(story.last_note().contains("52 ms after the leader resigned"), "{}", story.last_note());
 
@@ -179,7 +178,7 @@ fn a_table_for_a_narrow_terminal() {
     story.apply(ms(7_000), 1, Action::KillProcess);
     story.die(7_040, 1);
     story.elect(7_061, 2, 1016);
-    let table = summary::table(&story);
+    let table = summary_table(&story);
     let lines = [
         "",
         "  term        leader  turns   ended",

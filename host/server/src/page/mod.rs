@@ -4,9 +4,7 @@
 //! The content security policy names the page's script and style by their hashes. The browser runs
 //! no others, so markup in a name could do nothing even if it were inserted as markup.
 
-mod events;
 mod overview;
-mod rate;
 #[cfg(test)]
 mod tests;
 pub mod view;
@@ -19,29 +17,43 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, Response, StatusCode, Uri, header};
+use axum::response::IntoResponse as _;
+use axum::response::sse::{Event, Sse};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::stream::unfold;
 use overview::Overview;
 pub(super) use overview::Row;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-pub use rate::Rate;
 use sha2::{Digest as _, Sha256};
+use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
-use tokio::sync::{Semaphore, watch};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, sleep_until};
+pub use view::Rate;
 use view::View;
 
 /// Maximum number of viewers at a time.
 const VIEWERS: usize = 32;
 
+/// Minimum time between two views.
+const MIN_SPACING: Duration = Duration::from_millis(250);
+
+/// Maximum time between two views. The page treats three times this as a lost connection.
+const MAX_SPACING: Duration = Duration::from_secs(4);
+
+/// Time after which a viewer gives its permit back and the browser reconnects. A viewer that reads
+/// nothing looks like any other until the system's buffers are full.
+const STREAM_LIFETIME: Duration = Duration::from_secs(60 * 60);
+
+/// Delay after which the browser reconnects.
+const RETRY: Duration = Duration::from_secs(1);
+
 const STYLE: &str = concat!(include_str!("base.css"), include_str!("page.css"));
-const SCRIPT: &str = concat!(
-    include_str!("base.js"),
-    include_str!("lanes.js"),
-    include_str!("turns.js"),
-    include_str!("commands.js"),
-    include_str!("page.js"),
-);
+const SCRIPT: &str =
+    concat!(include_str!("base.js"), include_str!("lanes.js"), include_str!("page.js"));
 const OVERVIEW_STYLE: &str = concat!(include_str!("base.css"), include_str!("overview.css"));
 const OVERVIEW_SCRIPT: &str = concat!(include_str!("base.js"), include_str!("overview.js"));
 
@@ -197,10 +209,52 @@ async fn events(State(state): State<PageState>, uri: Uri) -> Response<Body> {
         }
     };
     match (state.permits.try_acquire_owned(), source) {
-        (Ok(permit), Some(source)) if !has_query_key(&uri, "overview") => {
-            events::stream(source, permit)
-        }
+        (Ok(permit), Some(source)) if !has_query_key(&uri, "overview") => stream(source, permit),
         (Ok(permit), _) => overview::stream(state.overview, permit),
         (Err(_), _) => unavailable(&format!("{VIEWERS} viewers are watching, which is the limit")),
+    }
+}
+
+/// Returns the views for one viewer as server-sent events: a whole view at once, and another after
+/// each change. The permit is released when the viewer disconnects.
+///
+/// Nothing is queued for a slow reader: a view is made when it can be sent. An unchanged view is
+/// sent periodically too. A comment would keep the connection alive, but the page cannot see
+/// comments and could not detect a lost connection.
+fn stream(source: Source, permit: OwnedSemaphorePermit) -> Response<Body> {
+    let viewer = Viewer { source, started_at: Instant::now(), last_sent: None, _permit: permit };
+    let events = unfold(viewer, |mut viewer| async {
+        let event = viewer.next().await?;
+        Some((Ok::<_, Infallible>(event), viewer))
+    });
+    Sse::new(events).into_response()
+}
+
+struct Viewer {
+    source: Source,
+    started_at: Instant,
+    /// The time of the last view sent.
+    last_sent: Option<Instant>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Viewer {
+    async fn next(&mut self) -> Option<Event> {
+        if self.started_at.elapsed() >= STREAM_LIFETIME {
+            return None;
+        }
+        let mut event = Event::default();
+        if let Some(last_sent) = self.last_sent {
+            sleep_until(last_sent + MIN_SPACING).await;
+            tokio::select! {
+                changed = self.source.changed.changed() => changed.ok()?,
+                () = sleep_until(last_sent + MAX_SPACING) => {}
+            }
+        } else {
+            event = event.retry(RETRY);
+        }
+        self.source.changed.mark_unchanged();
+        self.last_sent = Some(Instant::now());
+        serde_json::to_string(&self.source.view()).ok().map(|view| event.data(view))
     }
 }

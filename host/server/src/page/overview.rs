@@ -4,7 +4,7 @@
 //! of ages, so a row without changes stays equal. Each event adds the time of the process and the
 //! elections that were removed.
 
-use super::Sources;
+use super::{MAX_SPACING, RETRY, STREAM_LIFETIME, Sources};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
@@ -138,14 +138,14 @@ impl Viewer {
     async fn next(&mut self) -> Option<Event> {
         let Some((sent_at, before)) = self.last_sent.take() else {
             let rows = self.overview.rows();
-            let first = Event::default().retry(super::events::RETRY);
+            let first = Event::default().retry(RETRY);
             let event = RowsUpdate::new(&rows, &[]).to_event(first)?;
             self.last_sent = Some((Instant::now(), rows));
             return Some(event);
         };
         let mut checked_at = sent_at;
         loop {
-            if self.started_at.elapsed() >= super::events::STREAM_LIFETIME {
+            if self.started_at.elapsed() >= STREAM_LIFETIME {
                 return None;
             }
             checked_at += ROW_MAX_AGE;
@@ -153,7 +153,7 @@ impl Viewer {
             let rows = self.overview.rows();
             let update = RowsUpdate::new(&rows, &before);
             // Unchanged updates are sent too, so that the page can detect a lost connection.
-            if update.has_changes() || sent_at.elapsed() >= super::events::MAX_SPACING {
+            if update.has_changes() || sent_at.elapsed() >= MAX_SPACING {
                 let event = update.to_event(Event::default())?;
                 self.last_sent = Some((Instant::now(), rows));
                 return Some(event);
@@ -233,7 +233,7 @@ mod tests {
         let silent = Instant::now();
         let beat = next_event(&mut first_viewer).await;
         assert_eq!(beat["rows"], Value::Array(Vec::new()));
-        let beat = super::super::events::MAX_SPACING;
+        let beat = MAX_SPACING;
         assert!((beat..beat + ROW_MAX_AGE).contains(&silent.elapsed()), "{:?}", silent.elapsed());
         // The stream ends and releases its permit.
         drop(second_viewer);

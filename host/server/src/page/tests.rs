@@ -136,3 +136,60 @@ async fn the_overview_has_one_stream_for_all_elections() {
         "{first}"
     );
 }
+
+/// Returns the election in the next event, which must start with `start`.
+async fn next_election(response: &mut Response<Body>, start: &str) -> String {
+    let frame = response.body_mut().frame().await.unwrap().unwrap();
+    let text = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
+    let data = text.strip_prefix(start).unwrap_or_else(|| panic!("{text}"));
+    let view: serde_json::Value = serde_json::from_str(data.trim_end()).unwrap();
+    view["election"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_view_is_sent_at_once_on_changes_and_periodically() {
+    let (election, changed) = watch::channel(String::from("a"));
+    let change = watch::Sender::new(());
+    let source = Source::new(
+        "a/b",
+        move || View { election: changed.borrow().clone(), ..View::default() },
+        change.subscribe(),
+    );
+    let permits = Arc::new(Semaphore::new(1));
+    let permit = permits.clone().try_acquire_owned().unwrap();
+    let mut response = stream(source, permit);
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+
+    let started_at = Instant::now();
+    assert_eq!(next_election(&mut response, "retry: 1000\ndata: ").await, "a");
+    assert_eq!(started_at.elapsed(), Duration::ZERO);
+    // A slow reader gets only the newest view.
+    for name in ["b", "c"] {
+        election.send_replace(name.to_owned());
+        change.send_replace(());
+    }
+    assert_eq!(next_election(&mut response, "data: ").await, "c");
+    assert!(
+        (MIN_SPACING..2 * MIN_SPACING).contains(&started_at.elapsed()),
+        "{:?}",
+        started_at.elapsed()
+    );
+    // Without a change, the view is repeated.
+    let silent = Instant::now();
+    assert_eq!(next_election(&mut response, "data: ").await, "c");
+    assert!(
+        (MAX_SPACING..MAX_SPACING + MIN_SPACING).contains(&silent.elapsed()),
+        "{:?}",
+        silent.elapsed()
+    );
+
+    assert_eq!(permits.available_permits(), 0);
+    // The stream ends and releases its permit.
+    while response.body_mut().frame().await.is_some() {}
+    assert!(
+        (STREAM_LIFETIME..STREAM_LIFETIME + MAX_SPACING).contains(&started_at.elapsed()),
+        "{:?}",
+        started_at.elapsed()
+    );
+    assert_eq!(permits.available_permits(), 1);
+}

@@ -4,6 +4,7 @@
 //! viewer's clock does not matter.
 
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::time::Duration;
 use tenure::status::{TakeoverTime, TurnSummary};
 use tenure_core::milliseconds;
@@ -17,6 +18,12 @@ pub(crate) const LANES: usize = 12;
 pub const TURNS: usize = 120;
 /// The maximum number of notes of one kind.
 pub const NOTES: usize = 12;
+
+/// The time for which [`Rate`] counts a request.
+const RATE_PERIOD: Duration = Duration::from_secs(60);
+
+/// The maximum number of requests that are counted in a minute.
+const MAX_REQUESTS: usize = 600;
 
 /// The longest text, in characters.
 const TEXT: usize = 300;
@@ -210,6 +217,30 @@ pub struct Note {
     pub text: String,
 }
 
+/// Counts the requests of the last minute, up to 600.
+#[derive(Debug, Default)]
+pub struct Rate(VecDeque<Duration>);
+
+impl Rate {
+    /// Counts requests at the instant `now` of any clock.
+    pub fn add(&mut self, now: Duration, requests: usize) {
+        while self.0.front().is_some_and(|at| now.saturating_sub(*at) >= RATE_PERIOD) {
+            self.0.pop_front();
+        }
+        for _ in 0..requests.min(MAX_REQUESTS) {
+            if self.0.len() == MAX_REQUESTS {
+                self.0.pop_front();
+            }
+            self.0.push_back(now);
+        }
+    }
+
+    /// Returns the number of requests in the minute before `now`.
+    pub fn per_minute(&self, now: Duration) -> usize {
+        self.0.iter().filter(|at| now.saturating_sub(**at) < RATE_PERIOD).count()
+    }
+}
+
 impl Note {
     /// Creates a note and truncates a long text.
     pub fn new(age: Duration, text: &str) -> Self {
@@ -319,5 +350,20 @@ mod tests {
         let long = "ü".repeat(TEXT + 1);
         assert_eq!(short(&long).chars().count(), TEXT + 1);
         assert!(short(&long).ends_with('…'));
+    }
+
+    #[test]
+    fn requests_are_counted_for_a_minute_and_not_without_end() {
+        let mut rate = Rate::default();
+        rate.add(s(20), 3);
+        rate.add(s(30), 1);
+        assert_eq!((rate.per_minute(s(79)), rate.per_minute(s(80))), (4, 1));
+        // Older entries are dropped.
+        rate.add(s(85), 1);
+        assert_eq!(rate.0, [s(30), s(85)]);
+        for _ in 0..3 {
+            rate.add(s(90), usize::MAX);
+        }
+        assert_eq!((rate.per_minute(s(90)), rate.0.len()), (MAX_REQUESTS, MAX_REQUESTS));
     }
 }

@@ -110,6 +110,6 @@ fn without_a_schedule_the_newest_known_turns_are_shown() {
         recent.ended(&turn(SLOT.plus(day * DAY), 0), &TurnEnd::Succeeded, Duration::ZERO);
     }
     let shown = recent.last_turns(SLOT.plus(20 * DAY), None);
-    assert_eq!((shown.len(), recent.known.len()), (TURNS, TURNS));
+    assert_eq!((shown.len(), recent.known.len()), (MAX_TURNS, MAX_TURNS));
     assert_eq!(shown[0].slot, "2026-11-30T01:00:00Z", "in UTC");
 }

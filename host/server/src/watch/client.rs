@@ -7,8 +7,7 @@
 
 use super::super::board::Board;
 use super::super::role::FollowedLeader;
-use super::stream::KEEP_ALIVE_INTERVAL;
-use super::{StatusUpdate, VERSION};
+use super::{KEEP_ALIVE_INTERVAL, StatusUpdate, VERSION};
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::Url;
@@ -119,7 +118,7 @@ impl Watcher {
             };
             select! {
                 () = self.watch(&leader, &board, &hints, warn_once) => {}
-                () = replaced(&leader, &board, &mut changed) => {}
+                () = wait_until_replaced(&leader, &board, &mut changed) => {}
             }
         }
     }
@@ -145,7 +144,7 @@ impl Watcher {
             let Ok(permit) = self.permits.acquire().await else { return };
             let started_at = Instant::now();
             match self.listen(url.clone(), leader, board, hints).await {
-                Ok(StreamEnd::Refused(why)) | Err(why) if !watched => warn(why),
+                Ok(StreamEnd::Refused(reason)) | Err(reason) if !watched => warn(reason),
                 Ok(StreamEnd::Refused(_) | StreamEnd::Full) | Err(_) => {}
                 Ok(StreamEnd::Lost) => {
                     watched = true;
@@ -204,7 +203,11 @@ impl Watcher {
 }
 
 /// Waits until the candidate no longer follows that leader.
-async fn replaced(leader: &FollowedLeader, board: &Board, changed: &mut watch::Receiver<()>) {
+async fn wait_until_replaced(
+    leader: &FollowedLeader,
+    board: &Board,
+    changed: &mut watch::Receiver<()>,
+) {
     while board.followed_leader().as_ref() == Some(leader) {
         if changed.changed().await.is_err() {
             return std::future::pending().await;

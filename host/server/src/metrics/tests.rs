@@ -1,7 +1,7 @@
 use super::*;
-use crate::metrics::renewal_bounds;
 use chrono::DateTime;
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 use tenure_core::{
     End, Ended, Exchange, ExchangeResult, NextTurn, Outcome, RequestKind, Timestamp, Turns,
 };
@@ -145,4 +145,19 @@ fn open_metrics_is_sent_on_request() {
         let (content_type, text) = exposition(accept, &[], Duration::ZERO);
         assert_eq!((content_type, text.ends_with("\n# EOF\n")), (kind, ends), "{accept}");
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_figures_are_those_of_this_process() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
+    let started = process_started_at().unwrap();
+    assert!(started <= now + 1.0 && started > now - 24.0 * 3600.0, "{started}");
+    assert!(resident_bytes().unwrap() > 1024 * 1024);
+    let before = open_descriptors().unwrap();
+    let _open_files: Vec<_> =
+        (0..200).map(|_| std::fs::File::open("/proc/self/stat").unwrap()).collect();
+    assert!(open_descriptors().unwrap() + 50 > before + 200, "{before}");
+    let used = cpu_seconds().unwrap();
+    while cpu_seconds().unwrap() <= used {}
 }

@@ -1,11 +1,9 @@
-//! The state of a board, and its updates by reports and events.
+//! The state of a candidate, and its updates by reports and events.
 
-use super::super::page::view::{LastTurn, short};
-use super::super::recent::{RUNNING, RecentTurns};
-use super::super::role::{EndedLeadership, Leader, Role};
-use super::super::timeline::Timeline;
-use super::allowance::Allowance;
-use super::readiness::{MAX_FAILURES, Problem, prevents_leading};
+use super::page::view::{LastTurn, short};
+use super::recent::{RUNNING, RecentTurns};
+use super::role::{EndedLeadership, Leader, Role};
+use super::timeline::Timeline;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
@@ -15,8 +13,8 @@ use tenure::status::{ServiceTime, TurnSummary};
 use tenure::{Event, ProblemKind};
 use tenure_core as contract;
 use tenure_core::{
-    ExchangeResult, Incumbent, Leadership, Listed, Report, RequestKind, Timestamp, Turn, Turns,
-    milliseconds,
+    ExchangeResult, Incumbent, Leadership, Listed, ProblemClass, Report, RequestKind, Timestamp,
+    Turn, Turns, milliseconds,
 };
 use tokio::sync::watch;
 
@@ -32,57 +30,113 @@ const KNOWN: usize = 50;
 /// Requests that give up a lease.
 const RELEASE_REQUESTS: [RequestKind; 2] = [RequestKind::ReleaseLease, RequestKind::ChangeLease];
 
+/// Failed requests in a row after which the candidate is not ready. The first one may have met a
+/// dead connection.
+pub(super) const MAX_FAILURES: u32 = 2;
+
+/// A problem of a candidate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Problem {
+    /// The class as the WIT names it, or `component`.
+    pub class: &'static str,
+    /// A description, with advice.
+    pub detail: String,
+}
+
+impl Problem {
+    fn new(problem: &contract::Problem) -> Self {
+        Self { class: problem.class.name(), detail: problem.detail.clone() }
+    }
+}
+
+/// Returns true if a candidate with such a problem cannot win while it lasts.
+fn prevents_leading(class: ProblemClass) -> bool {
+    match class {
+        ProblemClass::Configuration
+        | ProblemClass::UnusableBlob
+        | ProblemClass::ForeignLease
+        | ProblemClass::Refused
+        | ProblemClass::Clock
+        | ProblemClass::Unreachable
+        | ProblemClass::Unavailable
+        | ProblemClass::Nonsense => true,
+        ProblemClass::LeaseLost
+        | ProblemClass::Schedule
+        | ProblemClass::Work
+        | ProblemClass::Order => false,
+    }
+}
+
+/// The present permission of an application.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(super) struct Allowance {
+    /// The term in which it may act: the one whose turn is running.
+    pub term: Option<u64>,
+    /// True if the leadership is about to be given up.
+    pub winding_down: bool,
+    /// True if the process is shutting down.
+    pub leaving: bool,
+    /// The end of the latest permission to act.
+    pub expires_at: Duration,
+}
+
+impl Allowance {
+    pub fn may_act(&self, term: u64) -> bool {
+        self.term == Some(term) && !self.winding_down && !self.leaving
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
     /// The start of observation.
-    pub(crate) started_at: Duration,
+    pub(super) started_at: Duration,
     /// True while the loop must not start yet.
-    pub(crate) start_delayed: bool,
+    pub(super) start_delayed: bool,
     /// The last sign of life of the loop.
-    pub(crate) last_active: Duration,
+    pub(super) last_active: Duration,
     /// Consecutive requests that failed or were refused.
-    pub(crate) failures: u32,
+    pub(super) failures: u32,
     /// True once the service has answered.
-    pub(crate) answered: bool,
-    pub(crate) role: Role,
+    pub(super) answered: bool,
+    pub(super) role: Role,
     /// Time that a leader may act right after a renewal.
-    pub(crate) full_validity: Duration,
+    pub(super) full_validity: Duration,
     /// The leader's promise, by the record.
-    pub(crate) promise: Option<Duration>,
+    pub(super) promise: Option<Duration>,
     /// The successor of a transfer.
-    pub(crate) successor: Option<String>,
+    pub(super) successor: Option<String>,
     /// Its newest leadership, once that is over.
-    pub(crate) ended: Option<EndedLeadership>,
-    pub(crate) problem: Option<Problem>,
+    pub(super) ended: Option<EndedLeadership>,
+    pub(super) problem: Option<Problem>,
     /// The service's time of day, if known.
-    pub(crate) service_time: ServiceTime,
+    pub(super) service_time: ServiceTime,
     /// The problem that prevents leading and following.
-    pub(crate) blocked: Option<Problem>,
+    pub(super) blocked: Option<Problem>,
     /// True once its process can work; present if a command decides that.
-    pub(crate) ready: Option<watch::Receiver<bool>>,
+    pub(super) ready: Option<watch::Receiver<bool>>,
     /// True once the loop has made a step, successful or not.
-    pub(crate) has_stepped: bool,
+    pub(super) has_stepped: bool,
     /// The running turn, or else the last one.
-    pub(crate) turn: Option<LastTurn>,
+    pub(super) turn: Option<LastTurn>,
     /// The turns of the election, by its record.
-    pub(crate) turns: Option<Turns>,
+    pub(super) turns: Option<Turns>,
     /// The newest turns that this candidate knows.
-    pub(crate) recent: RecentTurns,
+    pub(super) recent: RecentTurns,
     /// The candidates seen recently, by their list.
     listed: Vec<Listed>,
     /// The time of that list.
     listed_at: Duration,
     /// The permission of the application; present if an application does the work.
-    pub(crate) application: Option<Allowance>,
-    pub(crate) history: VecDeque<Change>,
+    pub(super) application: Option<Allowance>,
+    pub(super) history: VecDeque<Change>,
     /// Times and texts of problems, past ones included.
-    pub(crate) problems: VecDeque<(Duration, String)>,
-    pub(crate) timeline: Timeline,
+    pub(super) problems: VecDeque<(Duration, String)>,
+    pub(super) timeline: Timeline,
 }
 
 /// A change of leadership that this candidate saw.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Change {
+pub(super) struct Change {
     /// Time by this machine's wall clock.
     pub at: String,
     /// Time by the candidate's clock.
@@ -228,7 +282,7 @@ impl State {
     }
 
     /// Returns the schedule and progress of the turns now, by the election's record.
-    pub(crate) fn outlook(&self) -> TurnSummary {
+    pub(super) fn outlook(&self) -> TurnSummary {
         let turns = self.turns.as_ref();
         turns.map(|turns| TurnSummary::new(self.service_time.now(), turns)).unwrap_or_default()
     }
@@ -236,7 +290,7 @@ impl State {
     /// Returns the names of the known candidates except `own_name`, each group in alphabetical
     /// order. The leader and the listed candidates come first, then former leaders. Every list of
     /// candidate names comes from here.
-    pub(crate) fn known_candidates(&self, own_name: &str, now: Duration) -> Vec<String> {
+    pub(super) fn known_candidates(&self, own_name: &str, now: Duration) -> Vec<String> {
         let led = self.history.iter().filter_map(|change| change.leader.as_deref());
         let current_leader = match &self.role {
             Role::Following(Some(leader)) => Some(leader.name.as_str()),
@@ -252,7 +306,7 @@ impl State {
 
     /// Returns the listed candidates without entries that have expired since the list was read. Its
     /// times are the service's; this machine's wall clock may differ.
-    pub(crate) fn recently_listed(&self, now: Duration) -> impl Iterator<Item = &Listed> {
+    pub(super) fn recently_listed(&self, now: Duration) -> impl Iterator<Item = &Listed> {
         let newest = self.listed.iter().map(|entry| entry.seen_at).max().unwrap_or_default();
         let now = newest.plus(now.saturating_sub(self.listed_at));
         self.listed.iter().filter(move |entry| is_recently_listed(entry, now))
