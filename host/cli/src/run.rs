@@ -2,7 +2,6 @@
 
 pub(crate) mod candidacy;
 pub(crate) mod command;
-pub(crate) mod descriptors;
 pub(crate) mod election_lists;
 pub(crate) mod engine;
 pub(crate) mod handler;

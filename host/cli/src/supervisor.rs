@@ -5,7 +5,6 @@
 //! processes of its work have exited. If no supervisor can be started, the elections run in the
 //! initial process, and the log reports that there is no last will.
 
-mod will_report;
 mod wills;
 
 pub(super) use tenure_supervisor::{Candidate, Link, Supervised};

@@ -5,12 +5,12 @@ use crate::configuration::{Configuration, Split};
 use crate::output::log::{Log, Output};
 use crate::output::stdio::{CommandResult, fail_with_complaints, fail_with_os_error};
 use crate::output::telemetry::Telemetry;
-use crate::run::descriptors;
 use crate::run::election_lists::ElectionLists;
-use crate::run::member;
 use crate::run::process::Process;
-use crate::run::startup::{ProcessSetup, Shared, leave_wills, set_up_process};
-use crate::run::systemd;
+use crate::run::startup::{
+    ProcessSetup, Shared, leave_wills, raise_descriptor_limit, set_up_process,
+};
+use crate::run::{member, systemd};
 use crate::settings::{CommandLine, Elections, ResolvedSettings};
 use crate::signals::{REPEAT_WINDOW, Signals};
 use crate::supervisor::{self, Supervised};
@@ -70,7 +70,7 @@ async fn run_elections(
     let count = candidates.len();
     let shares = configurations.iter().filter_map(|configuration| configuration.split);
     let places = count + shares.map(Split::max_held).sum::<usize>();
-    let descriptor_warning = descriptors::raise_limit(places);
+    let descriptor_warning = raise_descriptor_limit(places);
     // The limit of descriptors determines the number of parallel steps.
     let engine = Engine::new().map_err(fail_with_os_error)?;
     // Settings of the process are the same in each election.

@@ -1,8 +1,7 @@
 //! The elections of a process, which can be added and removed while others run.
 
 use super::candidacy::{Candidacy, Front};
-use super::descriptors;
-use super::startup::{Shared, leave_wills};
+use super::startup::{Shared, leave_wills, raise_descriptor_limit};
 use crate::configuration::Configuration;
 use crate::output::log::{Log, LogContext};
 use crate::output::telemetry::Telemetry;
@@ -53,7 +52,7 @@ impl Process {
         mut configuration: Configuration,
         place: Option<&CandidateContext>,
     ) -> Option<Handle> {
-        if let Some(detail) = descriptors::raise_limit(self.roster.count() + 1)
+        if let Some(detail) = raise_descriptor_limit(self.roster.count() + 1)
             && !self.has_warned_of_descriptors.swap(true, Ordering::Relaxed)
         {
             self.log.event(&Event::Note { detail });

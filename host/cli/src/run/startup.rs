@@ -8,6 +8,8 @@ use crate::settings::Elections;
 use crate::settings::table::{COMMAND, HANDLER, LISTEN, NO_WORK};
 use crate::supervisor::Link;
 use crate::unknown_variables;
+#[cfg(unix)]
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tenure::RootCertificates;
@@ -16,6 +18,14 @@ use tenure_clock::BootClock;
 use tenure_server::Hosts;
 use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::net::TcpListener;
+
+/// Descriptors that every process needs: the log, the listener and its connections, and the
+/// connections to the storage service.
+const BASE_DESCRIPTORS: u64 = 512;
+
+/// Descriptors that an election may need at a time: timers, and the pipes or connections of its
+/// turn.
+const DESCRIPTORS_PER_ELECTION: u64 = 12;
 
 /// The state of a process before its elections are validated. Validation takes time if components
 /// have to be compiled.
@@ -166,4 +176,67 @@ pub(crate) fn leave_wills(
         configuration.supervisor = supervisor.cloned();
     }
     None
+}
+
+/// Raises the limit of file descriptors for this number of elections, as far as the system permits. Returns a note if
+/// it is too low.
+///
+/// The limit is not raised further: the programs of turns inherit it, and some programs iterate
+/// over all possible descriptors.
+#[cfg(unix)]
+pub(crate) fn raise_descriptor_limit(elections: usize) -> Option<String> {
+    let needed = needed_descriptors(elections);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let limit = new_descriptor_limit(current, maximum, needed)?;
+    let current = Some(limit);
+    let result = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    (result.is_err() || limit < needed).then(|| {
+        format!(
+            "{elections} elections may need {needed} file descriptors at a time, more than this process may open; \
+             raise its limit (ulimit -n, LimitNOFILE=)"
+        )
+    })
+}
+
+#[cfg(not(unix))]
+pub(crate) fn raise_descriptor_limit(_: usize) -> Option<String> {
+    None
+}
+
+fn needed_descriptors(elections: usize) -> u64 {
+    let elections = u64::try_from(elections).unwrap_or(u64::MAX);
+    elections.saturating_mul(DESCRIPTORS_PER_ELECTION).saturating_add(BASE_DESCRIPTORS)
+}
+
+/// Returns the limit to set, if it differs from the current one. None as a limit means unlimited.
+fn new_descriptor_limit(current: Option<u64>, maximum: Option<u64>, needed: u64) -> Option<u64> {
+    let current = current.filter(|current| *current < needed)?;
+    Some(maximum.map_or(needed, |maximum| needed.min(maximum)).max(current))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_raised_as_far_as_needed_and_allowed() {
+        assert_eq!(new_descriptor_limit(Some(1024), Some(500_000), needed_descriptors(1)), None);
+        assert_eq!(
+            new_descriptor_limit(Some(1024), Some(500_000), needed_descriptors(1000)),
+            Some(needed_descriptors(1000))
+        );
+        assert_eq!(
+            new_descriptor_limit(Some(1024), Some(4096), needed_descriptors(1000)),
+            Some(4096)
+        );
+        assert_eq!(
+            new_descriptor_limit(Some(1024), Some(1024), needed_descriptors(1000)),
+            Some(1024)
+        );
+        assert_eq!(
+            new_descriptor_limit(Some(1024), None, needed_descriptors(1000)),
+            Some(needed_descriptors(1000))
+        );
+        assert_eq!(new_descriptor_limit(None, None, needed_descriptors(1000)), None);
+    }
 }
