@@ -4,7 +4,6 @@
 
 use crate::complaint::{Complaint, printable, report};
 use crate::configuration::Configuration;
-use crate::lock_codes::{FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE};
 use crate::output::log::{Log, Output};
 use crate::output::stdio::{CommandResult, eprint, fail};
 use crate::output::telemetry::Telemetry;
@@ -12,6 +11,9 @@ use crate::run::startup::{Shared, leave_wills, raise_descriptor_limit, set_up_pr
 use crate::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use crate::settings::{CommandLine, Elections};
 use crate::signals::{REPEAT_WINDOW, Signals};
+use crate::supervisor::lock_codes::{
+    FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE,
+};
 use crate::supervisor::{self, Supervised};
 use std::cell::OnceCell;
 use std::future::pending;

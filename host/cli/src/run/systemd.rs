@@ -10,13 +10,12 @@
 //! Systemd accepts messages only from the process that it started. That is the supervisor, so the
 //! supervisor forwards them. Without systemd, no notifications are sent.
 
-use super::service_manager::{ServiceManager, watchdog_limit};
 use crate::complaint::printable;
+use crate::service_manager::{ServiceManager, watchdog_limit};
 use crate::supervisor::Link;
 use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _};
-use tenure_server::Roster;
-use tenure_server::Summary;
+use tenure_server::{Roster, Summary};
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::sleep;

@@ -5,18 +5,17 @@ mod tables;
 mod this_machine;
 mod watch;
 
-use super::output::stdio::complain;
-use super::settings::table::{HISTORY, INTERVAL, JSON, WATCH};
-use super::settings::{CommandLine, Elections};
 use crate::complaint::printable;
 use crate::configuration::Configuration;
 use crate::output::log::json_text;
-use crate::output::stdio::{CommandResult, UNUSABLE, print};
+use crate::output::stdio::{CommandResult, UNUSABLE, complain, print};
 use crate::output::terminal::{columns, wrap_words};
 use crate::output::times::{
     ago, attempt_clause, described_zone, now, turn_duration, until, whole_seconds,
 };
 use crate::ranges::ranges;
+use crate::settings::table::{HISTORY, INTERVAL, JSON, WATCH};
+use crate::settings::{CommandLine, Elections};
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shares::Shares;
