@@ -4,9 +4,10 @@
 
 use crate::complaint::{Complaint, printable, report};
 use crate::configuration::Configuration;
-use crate::output::log::{Log, Output};
+use crate::output::log::{Log, Output, WriterHandle};
 use crate::output::stdio::{CommandResult, eprint, fail};
 use crate::output::telemetry::Telemetry;
+use crate::run::candidacy::Contender;
 use crate::run::startup::{Shared, leave_wills, raise_descriptor_limit, set_up_process};
 use crate::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use crate::settings::{CommandLine, Elections};
@@ -14,7 +15,7 @@ use crate::signals::{REPEAT_WINDOW, Signals};
 use crate::supervisor::lock_codes::{
     FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE,
 };
-use crate::supervisor::{self, Supervised};
+use crate::supervisor::{self, Link, Supervised};
 use std::cell::OnceCell;
 use std::future::pending;
 use std::pin::pin;
@@ -70,12 +71,7 @@ pub(super) async fn lock(
     let clock = BootClock::new();
     let attached = Arc::new(AttachedCommand::default());
     let mut configuration = Configuration::for_lock(line, attached.clone());
-    let wait = configuration.duration(&WAIT);
-    let if_free = configuration.resolved.is_on(&IF_FREE);
-    if if_free && wait.is_some() {
-        let problem = "--if-free does not wait, so it cannot have a time to wait";
-        configuration.complain_of_use(&WAIT, problem, "leave out one of them");
-    }
+    let patience = Patience::from_configuration(&mut configuration);
     let style = configuration.log_style(Output::Stderr);
     let logs_everything =
         [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.resolved.is_from_option(setting));
@@ -123,64 +119,115 @@ pub(super) async fn lock(
     });
     // The process is too short-lived for telemetry.
     let telemetry = Telemetry::default().for_candidate(&log_context);
-    let mut contender =
+    let contender =
         candidacy.into_contender(clock.clone(), &changed, &watcher, supervisor, telemetry, None);
-    let outcome = OnceCell::new();
-    let (leave_sender, leave_receiver) = oneshot::channel::<()>();
-    let supervision = async {
-        let decided = decide(&attached, &mut signals, async {
-            let limit = async {
-                match wait {
-                    Some(time) => sleep(time).await,
-                    None => pending().await,
-                }
-            };
-            let wait_result = select! {
-                hindrance = wait_for_obstacle(if_free, &board, &clock, &changed) => Some(hindrance),
-                () = limit => None,
-            };
-            let summary = board.summary(clock.now());
-            match (wait_result, wait) {
-                (Some(ObstacleKind::Unusable), _) => LockOutcome::Unusable,
-                _ if is_refused(&summary) => LockOutcome::Unusable,
-                (None, Some(time)) => LockOutcome::TimedOut(time),
-                _ => LockOutcome::NotFree,
-            }
-        });
-        let decided = decided.await;
-        if let Some(link) = &link {
-            link.exit(exit_code(&decided));
+    let lock_run =
+        LockRun { contender, attached, board: board.clone(), clock: clock.clone(), link, written };
+    lock_run.run(&mut signals, patience.wait_outcome(&board, &clock, &changed)).await
+}
+
+/// The limits of the wait for the lock.
+struct Patience {
+    /// The value of `--wait`.
+    wait: Option<Duration>,
+    if_free: bool,
+}
+
+impl Patience {
+    fn from_configuration(configuration: &mut Configuration) -> Self {
+        let wait = configuration.duration(&WAIT);
+        let if_free = configuration.resolved.is_on(&IF_FREE);
+        if if_free && wait.is_some() {
+            let problem = "--if-free does not wait, so it cannot have a time to wait";
+            configuration.complain_of_use(&WAIT, problem, "leave out one of them");
         }
-        // The board loses the leader's name when the candidate leaves, so its summary is taken
-        // before.
-        let _ = outcome.set((decided, board.summary(clock.now())));
-        let _ = leave_sender.send(());
-        let signalled_at = Instant::now();
-        // Later signals end the process without waiting for the release of the lease.
-        while signalled_at.elapsed() < REPEAT_WINDOW {
-            next_ending_signal(&mut signals).await;
-        }
-    };
-    let has_left = select! {
-        () = contender.run(async { drop(leave_receiver.await) }) => true,
-        () = supervision => false,
-    };
-    contender.end().await;
-    written.wait();
-    let (final_outcome, summary) = outcome.get().ok_or(ExitCode::from(FAILED))?;
-    if let Some(message) = failure_message(final_outcome, summary) {
-        eprint(format_args!("tenure: {message}\n"));
+        Self { wait, if_free }
     }
-    let delivered = match &link {
-        Some(link) => tokio::time::timeout(DELIVERY_TIMEOUT, link.delivered()).await.is_ok(),
-        None => false,
-    };
-    Ok(match (delivered, has_left) {
-        (false, _) => ExitCode::from(exit_code(final_outcome)),
-        // The supervisor knows the exit code. Zero tells it that nothing is left to do.
-        (true, true) => ExitCode::SUCCESS,
-        (true, false) => ExitCode::from(FAILED),
-    })
+
+    /// Waits until waiting for the lock is over, and returns the reason.
+    async fn wait_outcome(
+        &self,
+        board: &Board,
+        clock: &BootClock,
+        changed: &Notify,
+    ) -> LockOutcome {
+        let limit = async {
+            match self.wait {
+                Some(time) => sleep(time).await,
+                None => pending().await,
+            }
+        };
+        let wait_result = select! {
+            hindrance = wait_for_obstacle(self.if_free, board, clock, changed) => Some(hindrance),
+            () = limit => None,
+        };
+        let summary = board.summary(clock.now());
+        match (wait_result, self.wait) {
+            (Some(ObstacleKind::Unusable), _) => LockOutcome::Unusable,
+            _ if is_refused(&summary) => LockOutcome::Unusable,
+            (None, Some(time)) => LockOutcome::TimedOut(time),
+            _ => LockOutcome::NotFree,
+        }
+    }
+}
+
+/// A candidate for the lock, and the command that it runs.
+struct LockRun {
+    contender: Contender,
+    attached: Arc<AttachedCommand>,
+    board: Arc<Board>,
+    clock: BootClock,
+    link: Option<Arc<Link>>,
+    written: WriterHandle,
+}
+
+impl LockRun {
+    /// Contends until the outcome is known and the candidate has left, and reports the outcome.
+    /// `wait_outcome` completes when the wait for the lock is over.
+    async fn run(
+        self,
+        signals: &mut Signals,
+        wait_outcome: impl Future<Output = LockOutcome>,
+    ) -> CommandResult {
+        let Self { mut contender, attached, board, clock, link, written } = self;
+        let outcome = OnceCell::new();
+        let (leave_sender, leave_receiver) = oneshot::channel::<()>();
+        let supervision = async {
+            let decided = decide(&attached, signals, wait_outcome).await;
+            if let Some(link) = &link {
+                link.exit(exit_code(&decided));
+            }
+            // The board loses the leader's name when the candidate leaves, so its summary is taken
+            // before.
+            let _ = outcome.set((decided, board.summary(clock.now())));
+            let _ = leave_sender.send(());
+            let signalled_at = Instant::now();
+            // Later signals end the process without waiting for the release of the lease.
+            while signalled_at.elapsed() < REPEAT_WINDOW {
+                next_ending_signal(signals).await;
+            }
+        };
+        let has_left = select! {
+            () = contender.run(async { drop(leave_receiver.await) }) => true,
+            () = supervision => false,
+        };
+        contender.end().await;
+        written.wait();
+        let (final_outcome, summary) = outcome.get().ok_or(ExitCode::from(FAILED))?;
+        if let Some(message) = failure_message(final_outcome, summary) {
+            eprint(format_args!("tenure: {message}\n"));
+        }
+        let delivered = match &link {
+            Some(link) => tokio::time::timeout(DELIVERY_TIMEOUT, link.delivered()).await.is_ok(),
+            None => false,
+        };
+        Ok(match (delivered, has_left) {
+            (false, _) => ExitCode::from(exit_code(final_outcome)),
+            // The supervisor knows the exit code. Zero tells it that nothing is left to do.
+            (true, true) => ExitCode::SUCCESS,
+            (true, false) => ExitCode::from(FAILED),
+        })
+    }
 }
 
 /// Returns the next signal that would end a program without a handler for it.
