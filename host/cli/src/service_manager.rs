@@ -20,8 +20,8 @@ mod linux {
     /// Time limit for a service manager to accept a message.
     const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
-    /// Connection to the service manager. A thread sends the messages, so that one that does not read
-    /// blocks no caller.
+    /// Connection to the service manager. A thread sends the messages, so that one that does not
+    /// read blocks no caller.
     pub(crate) struct ServiceManager {
         /// None after the last message.
         messages: Option<Sender<String>>,
@@ -40,8 +40,8 @@ mod linux {
 
         fn connect(address: SocketAddr) -> Option<Self> {
             let socket = UnixDatagram::unbound().ok()?;
-            // Blocks while the service manager does not read, because one-time messages like READY=1
-            // must not be lost.
+            // Blocks while the service manager does not read, because one-time messages like
+            // READY=1 must not be lost.
             socket.set_write_timeout(Some(SEND_TIMEOUT)).ok()?;
             let (messages, waiting) = channel::<String>();
             let (sending, sent) = channel::<()>();

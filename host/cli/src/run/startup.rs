@@ -178,8 +178,8 @@ pub(crate) fn leave_wills(
     None
 }
 
-/// Raises the limit of file descriptors for this number of elections, as far as the system permits. Returns a note if
-/// it is too low.
+/// Raises the limit of file descriptors for this number of elections, as far as the system permits.
+/// Returns a note if it is too low.
 ///
 /// The limit is not raised further: the programs of turns inherit it, and some programs iterate
 /// over all possible descriptors.
