@@ -8,7 +8,7 @@ use crate::output::log::{Log, Output, WriterHandle};
 use crate::output::stdio::{CommandResult, eprint, fail};
 use crate::output::telemetry::Telemetry;
 use crate::run::candidacy::Contender;
-use crate::run::startup::{Shared, leave_wills, raise_descriptor_limit, set_up_process};
+use crate::run::startup::{Shared, enable_last_wills, raise_descriptor_limit, set_up_process};
 use crate::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use crate::settings::{CommandLine, Elections};
 use crate::signals::{REPEAT_WINDOW, Signals};
@@ -83,7 +83,7 @@ pub(super) async fn lock(
     let link = link.and_then(|supervised| supervisor::link(supervised, style));
     let mut configurations = [configuration];
     if let Ok(link) = &link {
-        leave_wills(&mut configurations, Some(link));
+        enable_last_wills(&mut configurations, Some(link));
     }
     raise_descriptor_limit(1);
     let setup = set_up_process(&engine, &clock, &mut configurations, None).await;

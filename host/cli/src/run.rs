@@ -18,10 +18,10 @@ use crate::output::telemetry::Telemetry;
 use crate::settings::{CommandLine, Elections, ResolvedSettings};
 use crate::signals::{REPEAT_WINDOW, Signals};
 use crate::supervisor::{self, Link, Supervised};
-use candidacy::{Candidacy, Front};
+use candidacy::{Candidacy, CandidateFront};
 use election_lists::ElectionLists;
 use process::Process;
-use startup::{ProcessSetup, Shared, leave_wills, raise_descriptor_limit, set_up_process};
+use startup::{ProcessSetup, Shared, enable_last_wills, raise_descriptor_limit, set_up_process};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -86,7 +86,7 @@ async fn run_elections(
     let roster = Roster::new(&clock);
     let link = supervised.as_ref().map(|supervised| connect_supervisor(supervised, &tasks, style));
     let no_will = match &link {
-        Some(Ok(link)) => leave_wills(configured.process_configurations(), Some(link)),
+        Some(Ok(link)) => enable_last_wills(configured.process_configurations(), Some(link)),
         Some(Err(why)) => Some(why.clone()),
         None => None,
     };
@@ -237,7 +237,7 @@ fn connect_supervisor(
 /// Starts the listener, which answers while components are compiled.
 fn serve(
     listener: Option<TcpListener>,
-    fronts: &[Front],
+    fronts: &[CandidateFront],
     roster: &Roster,
     hosts: &Hosts,
     log: &Log,

@@ -36,7 +36,7 @@ const ORDERS: usize = 8;
 
 /// The visible state of a candidate, and the queue of its orders. It exists before the settings are
 /// validated, because compiling components takes time.
-pub(crate) struct Front {
+pub(crate) struct CandidateFront {
     pub board: Arc<Board>,
     order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
@@ -126,7 +126,7 @@ pub(crate) struct Contender {
     background: JoinSet<()>,
 }
 
-impl Front {
+impl CandidateFront {
     pub(crate) fn new(configuration: &Configuration, clock: &BootClock) -> Self {
         let board = Arc::new(new_board(configuration, clock));
         board.delay_start();
@@ -148,7 +148,7 @@ impl Candidacy {
         clock: &BootClock,
         configuration: &mut Configuration,
         log: Log,
-        front: Front,
+        front: CandidateFront,
     ) -> Result<Option<Self>, String> {
         let grace = configuration.duration(&GRACE);
         // The member starts the candidate of a share only when it is ready.
@@ -170,7 +170,7 @@ impl Candidacy {
         // A supervisor need not replace an observer that dies.
         let replacement = configuration.settings.takeover_time().filter(|_| !observes);
         let watches = observes || configuration.settings.options.address.is_some();
-        let Front { board, order, orders } = front;
+        let CandidateFront { board, order, orders } = front;
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
         let Needs { origins, credential, mut notes } = read.needs(Utc::now());
         notes.extend(orders_note(&read));

@@ -1,6 +1,6 @@
 //! Startup of `tenure run`, `tenure check` and `tenure lock`, before anything is sent.
 
-use super::candidacy::{Candidacy, Front};
+use super::candidacy::{Candidacy, CandidateFront};
 use super::engine;
 use crate::configuration::Configuration;
 use crate::output::log::Log;
@@ -36,7 +36,7 @@ pub(crate) struct ProcessSetup {
     /// Notes about the whole process.
     pub notes: Vec<String>,
     /// The front of each election, in the order of the configurations.
-    pub fronts: Vec<Front>,
+    pub fronts: Vec<CandidateFront>,
     pub address: Option<SocketAddr>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn set_up_process(
     configurations.iter().filter_map(Configuration::recorded_host).for_each(|h| hosts.add(&h));
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     configurations.iter_mut().for_each(|c| c.default_address(address));
-    let fronts = configurations.iter().map(|c| Front::new(c, clock)).collect();
+    let fronts = configurations.iter().map(|c| CandidateFront::new(c, clock)).collect();
     ProcessSetup { listener, hosts, authorities, notes, fronts, address }
 }
 
@@ -109,7 +109,7 @@ impl Shared {
         &self,
         configuration: &mut Configuration,
         log: Log,
-        front: Front,
+        front: CandidateFront,
     ) -> Result<Option<Candidacy>, String> {
         let Self { engine, clock, component, election } = self;
         Candidacy::prepare(engine, (component, election), clock, configuration, log, front).await
@@ -126,11 +126,11 @@ impl Shared {
         elections: &mut Elections,
         configurations: &mut [Configuration],
         logs: Vec<Log>,
-        fronts: Vec<Front>,
+        fronts: Vec<CandidateFront>,
     ) -> Result<Option<Vec<Candidacy>>, String> {
         let count = configurations.len();
         let mut candidacies = Vec::new();
-        if !self.are_valid(configurations) {
+        if !self.pass_quick_check(configurations) {
             configurations.iter_mut().for_each(|configuration| configuration.compiles = false);
         }
         for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
@@ -144,7 +144,7 @@ impl Shared {
 
     /// Returns false if the settings of an election have a mistake that can be found before
     /// handlers are compiled.
-    fn are_valid(&self, configurations: &[Configuration]) -> bool {
+    fn pass_quick_check(&self, configurations: &[Configuration]) -> bool {
         if !configurations.iter().any(|configuration| configuration.resolved.is_on(&HANDLER)) {
             return true;
         }
@@ -161,7 +161,7 @@ impl Shared {
 /// Enables last wills: the supervisor uses them to release the lease of a leader that died. Returns
 /// the reason if the supervisor could not detect the end of all work. An application that polls
 /// survives this process, so its election has no last will.
-pub(crate) fn leave_wills(
+pub(crate) fn enable_last_wills(
     configurations: &mut [Configuration],
     supervisor: Option<&Arc<Link>>,
 ) -> Option<String> {

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 /// Maximum length of the status in characters.
-const LONGEST: usize = 400;
+const MAX_STATUS_CHARS: usize = 400;
 
 /// With more candidates than this, notifications have a minimum interval.
 const FEW_CANDIDATES: usize = 16;
@@ -157,7 +157,7 @@ fn status(summaries: &[Summary]) -> String {
             entries.collect::<Vec<_>>().join(" | ")
         }
     };
-    text.chars().take(LONGEST).collect()
+    text.chars().take(MAX_STATUS_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn summary(election: &str, role: &'static str, begun: bool) -> Summary {
+    fn summary(election: &str, role: &'static str, has_stepped: bool) -> Summary {
         Summary {
             election: election.to_owned(),
             role,
@@ -174,7 +174,7 @@ mod tests {
             problem: None,
             blocked: None,
             running: true,
-            has_stepped: begun,
+            has_stepped,
             failing: false,
         }
     }
@@ -221,6 +221,6 @@ mod tests {
         only.problem = Some(tenure_server::Problem { class: "unreachable", detail });
         let status = status(&[only]);
         assert!(!status.contains('\n') && status.starts_with("it has left"), "{status}");
-        assert_eq!(status.chars().count(), LONGEST);
+        assert_eq!(status.chars().count(), MAX_STATUS_CHARS);
     }
 }
