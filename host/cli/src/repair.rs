@@ -224,31 +224,31 @@ impl SlotReset {
     async fn confirm_and_reset(&self, yes: bool) -> Result<String, ResetFailure> {
         let snapshot = self.read().await?;
         if snapshot.lease == LeaseState::Absent {
-            return Err(unusable(NO_ELECTION.to_owned()));
+            return Err(reset_unusable(NO_ELECTION.to_owned()));
         }
         let Some(slot) = slot_ahead(&snapshot) else {
             return Ok("No slot lies in the future; nothing was changed.".to_owned());
         };
         if !yes {
-            confirm(&reset_consequences(&slot, &snapshot)).map_err(unusable)?;
+            confirm(&reset_consequences(&slot, &snapshot)).map_err(reset_unusable)?;
         }
         // From here on there may be a lease to release.
-        let mut signals = Signals::new().map_err(unusable)?;
+        let mut signals = Signals::new().map_err(reset_unusable)?;
         for _ in 0..RESET_TRIES {
-            let remaining = self.election.break_lease(None).await.map_err(refused)?;
+            let remaining = self.election.break_lease(None).await.map_err(reset_refused)?;
             self.lead_and_reset(remaining + RESET_PATIENCE, &mut signals).await?;
             if slot_ahead(&self.read().await?).is_none() {
                 return Ok(format!("The slot {slot} is forgotten; turns go on with the next one."));
             }
         }
-        Err(failed(format_args!(
+        Err(reset_failed(format_args!(
             "the slot {slot} is still on record after {RESET_TRIES} tries: other candidates were faster, or the service \
              did not accept the write. Try again, or stop the candidates meanwhile"
         )))
     }
 
     async fn read(&self) -> Result<Snapshot, ResetFailure> {
-        self.election.inspect().await.map_err(refused)
+        self.election.inspect().await.map_err(reset_refused)
     }
 
     /// Contends until it leads, removes the slot, and leaves in any case.
@@ -288,7 +288,7 @@ impl SlotReset {
             let pause = if leads { RESET_PAUSE } else { report.again_in };
             select! {
                 biased;
-                _ = signals.next() => return Err(interrupted()),
+                _ = signals.next() => return Err(reset_interrupted()),
                 () = self.clock.sleep_until(began + pause) => {}
             }
         }
@@ -337,20 +337,20 @@ fn reset_consequences(slot: &str, snapshot: &Snapshot) -> String {
     text
 }
 
-fn failed(error: impl std::fmt::Display) -> ResetFailure {
+fn reset_failed(error: impl std::fmt::Display) -> ResetFailure {
     ResetFailure { code: NOT_DONE, why: error.to_string() }
 }
 
-fn refused(problem: Problem) -> ResetFailure {
-    failed(printable(&problem.to_string()))
+fn reset_refused(problem: Problem) -> ResetFailure {
+    reset_failed(printable(&problem.to_string()))
 }
 
 /// A failure before anything was changed: there is no such election, or no confirmation.
-fn unusable(why: String) -> ResetFailure {
+fn reset_unusable(why: String) -> ResetFailure {
     ResetFailure { code: UNUSABLE, why }
 }
 
-fn interrupted() -> ResetFailure {
+fn reset_interrupted() -> ResetFailure {
     let why = "interrupted; the slot may still be on record".to_owned();
     ResetFailure { code: INTERRUPTED, why }
 }
