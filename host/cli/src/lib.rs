@@ -15,14 +15,13 @@ mod demo;
 pub mod fuzzing;
 #[cfg(unix)]
 mod lock;
-#[cfg(unix)]
-mod lock_codes;
 mod manual;
 mod orders;
 mod output;
 mod ranges;
 mod repair;
 mod run;
+mod service_manager;
 mod settings;
 mod signals;
 mod status;
@@ -75,8 +74,8 @@ fn run_command() -> ExitCode {
         matches.subcommand().map(|(name, options)| CommandLine::from_matches(TABLE, name, options));
     let line = &line.unwrap_or_default();
     match command {
-        Command::Run => on_runtime(2, fail_with_os_error, run::command::run(line, supervised)),
-        Command::Observe => on_runtime(2, fail_with_os_error, run::command::observe(line)),
+        Command::Run => on_runtime(2, fail_with_os_error, run::run(line, supervised)),
+        Command::Observe => on_runtime(2, fail_with_os_error, run::observe(line)),
         #[cfg(unix)]
         Command::Lock => on_runtime(2, lock::report_failure, lock::lock(line, supervised)),
         Command::Check => on_runtime(2, fail_with_os_error, check::check(line)),
@@ -101,7 +100,7 @@ fn usage_error(error: clap::Error, is_lock: bool) -> ExitCode {
     #[cfg(unix)]
     if is_lock && error.use_stderr() {
         let _ = error.print();
-        return ExitCode::from(lock_codes::FAILED);
+        return ExitCode::from(supervisor::lock_codes::FAILED);
     }
     #[cfg(not(unix))]
     let _ = is_lock;

@@ -2,21 +2,20 @@
 //!
 //! It is a candidate whose work lasts as long as its leadership. It leaves when the work is over.
 
-mod obstacle;
-
-use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
-use super::settings::{CommandLine, Elections};
-use super::signals::{REPEAT_WINDOW, Signals};
-use super::supervisor::{self, Supervised};
 use crate::complaint::{Complaint, printable, report};
 use crate::configuration::Configuration;
-use crate::lock_codes::{FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE};
-use crate::output::log::{Log, Output};
+use crate::output::log::{Log, Output, WriterHandle};
 use crate::output::stdio::{CommandResult, eprint, fail};
 use crate::output::telemetry::Telemetry;
-use crate::run::descriptors;
-use crate::run::startup::{Shared, leave_wills, set_up_process};
-use obstacle::{ObstacleKind, ObstacleTracker};
+use crate::run::candidacy::Contender;
+use crate::run::startup::{Shared, enable_last_wills, raise_descriptor_limit, set_up_process};
+use crate::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
+use crate::settings::{CommandLine, Elections};
+use crate::signals::{REPEAT_WINDOW, Signals};
+use crate::supervisor::lock_codes::{
+    FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE,
+};
+use crate::supervisor::{self, Link, Supervised};
 use std::cell::OnceCell;
 use std::future::pending;
 use std::pin::pin;
@@ -72,12 +71,7 @@ pub(super) async fn lock(
     let clock = BootClock::new();
     let attached = Arc::new(AttachedCommand::default());
     let mut configuration = Configuration::for_lock(line, attached.clone());
-    let wait = configuration.duration(&WAIT);
-    let if_free = configuration.resolved.is_on(&IF_FREE);
-    if if_free && wait.is_some() {
-        let problem = "--if-free does not wait, so it cannot have a time to wait";
-        configuration.complain_of_use(&WAIT, problem, "leave out one of them");
-    }
+    let patience = Patience::from_configuration(&mut configuration);
     let style = configuration.log_style(Output::Stderr);
     let logs_everything =
         [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.resolved.is_from_option(setting));
@@ -89,9 +83,9 @@ pub(super) async fn lock(
     let link = link.and_then(|supervised| supervisor::link(supervised, style));
     let mut configurations = [configuration];
     if let Ok(link) = &link {
-        leave_wills(&mut configurations, Some(link));
+        enable_last_wills(&mut configurations, Some(link));
     }
-    descriptors::raise_limit(1);
+    raise_descriptor_limit(1);
     let setup = set_up_process(&engine, &clock, &mut configurations, None).await;
     let board = setup.fronts.first().map(|front| front.board.clone());
     let board = board.ok_or(ExitCode::from(FAILED))?;
@@ -125,64 +119,115 @@ pub(super) async fn lock(
     });
     // The process is too short-lived for telemetry.
     let telemetry = Telemetry::default().for_candidate(&log_context);
-    let mut contender =
+    let contender =
         candidacy.into_contender(clock.clone(), &changed, &watcher, supervisor, telemetry, None);
-    let outcome = OnceCell::new();
-    let (leave_sender, leave_receiver) = oneshot::channel::<()>();
-    let supervision = async {
-        let decided = decide(&attached, &mut signals, async {
-            let limit = async {
-                match wait {
-                    Some(time) => sleep(time).await,
-                    None => pending().await,
-                }
-            };
-            let wait_result = select! {
-                hindrance = wait_for_obstacle(if_free, &board, &clock, &changed) => Some(hindrance),
-                () = limit => None,
-            };
-            let summary = board.summary(clock.now());
-            match (wait_result, wait) {
-                (Some(ObstacleKind::Unusable), _) => LockOutcome::Unusable,
-                _ if obstacle::is_refused(&summary) => LockOutcome::Unusable,
-                (None, Some(time)) => LockOutcome::TimedOut(time),
-                _ => LockOutcome::NotFree,
-            }
-        });
-        let decided = decided.await;
-        if let Some(link) = &link {
-            link.exit(exit_code(&decided));
+    let lock_run =
+        LockRun { contender, attached, board: board.clone(), clock: clock.clone(), link, written };
+    lock_run.run(&mut signals, patience.wait_outcome(&board, &clock, &changed)).await
+}
+
+/// The limits of the wait for the lock.
+struct Patience {
+    /// The value of `--wait`.
+    wait: Option<Duration>,
+    if_free: bool,
+}
+
+impl Patience {
+    fn from_configuration(configuration: &mut Configuration) -> Self {
+        let wait = configuration.duration(&WAIT);
+        let if_free = configuration.resolved.is_on(&IF_FREE);
+        if if_free && wait.is_some() {
+            let problem = "--if-free does not wait, so it cannot have a time to wait";
+            configuration.complain_of_use(&WAIT, problem, "leave out one of them");
         }
-        // The board loses the leader's name when the candidate leaves, so its summary is taken
-        // before.
-        let _ = outcome.set((decided, board.summary(clock.now())));
-        let _ = leave_sender.send(());
-        let signalled_at = Instant::now();
-        // Later signals end the process without waiting for the release of the lease.
-        while signalled_at.elapsed() < REPEAT_WINDOW {
-            next_ending_signal(&mut signals).await;
-        }
-    };
-    let has_left = select! {
-        () = contender.run(async { drop(leave_receiver.await) }) => true,
-        () = supervision => false,
-    };
-    contender.end().await;
-    written.wait();
-    let (final_outcome, summary) = outcome.get().ok_or(ExitCode::from(FAILED))?;
-    if let Some(message) = failure_message(final_outcome, summary) {
-        eprint(format_args!("tenure: {message}\n"));
+        Self { wait, if_free }
     }
-    let delivered = match &link {
-        Some(link) => tokio::time::timeout(DELIVERY_TIMEOUT, link.delivered()).await.is_ok(),
-        None => false,
-    };
-    Ok(match (delivered, has_left) {
-        (false, _) => ExitCode::from(exit_code(final_outcome)),
-        // The supervisor knows the exit code. Zero tells it that nothing is left to do.
-        (true, true) => ExitCode::SUCCESS,
-        (true, false) => ExitCode::from(FAILED),
-    })
+
+    /// Waits until waiting for the lock is over, and returns the reason.
+    async fn wait_outcome(
+        &self,
+        board: &Board,
+        clock: &BootClock,
+        changed: &Notify,
+    ) -> LockOutcome {
+        let limit = async {
+            match self.wait {
+                Some(time) => sleep(time).await,
+                None => pending().await,
+            }
+        };
+        let wait_result = select! {
+            hindrance = wait_for_obstacle(self.if_free, board, clock, changed) => Some(hindrance),
+            () = limit => None,
+        };
+        let summary = board.summary(clock.now());
+        match (wait_result, self.wait) {
+            (Some(ObstacleKind::Unusable), _) => LockOutcome::Unusable,
+            _ if is_refused(&summary) => LockOutcome::Unusable,
+            (None, Some(time)) => LockOutcome::TimedOut(time),
+            _ => LockOutcome::NotFree,
+        }
+    }
+}
+
+/// A candidate for the lock, and the command that it runs.
+struct LockRun {
+    contender: Contender,
+    attached: Arc<AttachedCommand>,
+    board: Arc<Board>,
+    clock: BootClock,
+    link: Option<Arc<Link>>,
+    written: WriterHandle,
+}
+
+impl LockRun {
+    /// Contends until the outcome is known and the candidate has left, and reports the outcome.
+    /// `wait_outcome` completes when the wait for the lock is over.
+    async fn run(
+        self,
+        signals: &mut Signals,
+        wait_outcome: impl Future<Output = LockOutcome>,
+    ) -> CommandResult {
+        let Self { mut contender, attached, board, clock, link, written } = self;
+        let outcome = OnceCell::new();
+        let (leave_sender, leave_receiver) = oneshot::channel::<()>();
+        let supervision = async {
+            let decided = decide(&attached, signals, wait_outcome).await;
+            if let Some(link) = &link {
+                link.exit(exit_code(&decided));
+            }
+            // The board loses the leader's name when the candidate leaves, so its summary is taken
+            // before.
+            let _ = outcome.set((decided, board.summary(clock.now())));
+            let _ = leave_sender.send(());
+            let signalled_at = Instant::now();
+            // Later signals end the process without waiting for the release of the lease.
+            while signalled_at.elapsed() < REPEAT_WINDOW {
+                next_ending_signal(signals).await;
+            }
+        };
+        let has_left = select! {
+            () = contender.run(async { drop(leave_receiver.await) }) => true,
+            () = supervision => false,
+        };
+        contender.end().await;
+        written.wait();
+        let (final_outcome, summary) = outcome.get().ok_or(ExitCode::from(FAILED))?;
+        if let Some(message) = failure_message(final_outcome, summary) {
+            eprint(format_args!("tenure: {message}\n"));
+        }
+        let delivered = match &link {
+            Some(link) => tokio::time::timeout(DELIVERY_TIMEOUT, link.delivered()).await.is_ok(),
+            None => false,
+        };
+        Ok(match (delivered, has_left) {
+            (false, _) => ExitCode::from(exit_code(final_outcome)),
+            // The supervisor knows the exit code. Zero tells it that nothing is left to do.
+            (true, true) => ExitCode::SUCCESS,
+            (true, false) => ExitCode::from(FAILED),
+        })
+    }
 }
 
 /// Returns the next signal that would end a program without a handler for it.
@@ -258,6 +303,63 @@ async fn wait_for_obstacle(
     }
 }
 
+/// Tracker of obstacles over consecutive summaries of a candidate.
+#[derive(Default)]
+struct ObstacleTracker {
+    /// True if a clock problem was reported, and a later request succeeded.
+    clock_problem_passed: bool,
+    /// True if the newest summary reports a clock problem.
+    has_clock_problem: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ObstacleKind {
+    /// Another process holds the lock, or a temporary problem prevents acquiring it.
+    NotFree,
+    /// The blob holds something else, so it cannot be a lock.
+    Unusable,
+}
+
+/// Returns true if the service refuses a necessary request: the lock may be free.
+fn is_refused(summary: &Summary) -> bool {
+    let blocked = summary.blocked.as_ref().map(|blocked| blocked.class);
+    summary.role == "undecided" && matches!(blocked, Some("refused" | "configuration"))
+}
+
+impl ObstacleTracker {
+    /// Returns the obstacle in the next summary. Ignores problems that occur just before leading: a
+    /// candidate waits for a second before it leads with a new blob.
+    fn update(&mut self, summary: &Summary) -> Option<ObstacleKind> {
+        let class = summary.problem.as_ref().map(|problem| problem.class);
+        if (summary.role, class) == ("undecided", Some("unusable-blob")) {
+            return Some(ObstacleKind::Unusable);
+        }
+        self.is_blocked(summary).then_some(ObstacleKind::NotFree)
+    }
+
+    fn is_blocked(&mut self, summary: &Summary) -> bool {
+        let class = summary.problem.as_ref().map(|problem| problem.class);
+        let had_clock_problem =
+            std::mem::replace(&mut self.has_clock_problem, class == Some("clock"));
+        self.clock_problem_passed |= had_clock_problem && !self.has_clock_problem;
+        match (summary.role, class) {
+            ("leading", _) => false,
+            ("following", _) => true,
+            (_, None) => false,
+            // The record of another schedule does not prevent a lock.
+            (_, Some("schedule")) => false,
+            // These problems are permanent.
+            (_, Some("configuration" | "foreign-lease" | "nonsense")) => true,
+            // A wrong local clock is reported once, and the request is repeated with the service's
+            // time. If the service's dates jump, the problem recurs, and the candidate releases the
+            // lease each time.
+            (_, Some("clock")) => self.clock_problem_passed,
+            // The service may have accepted another token.
+            _ => summary.failing,
+        }
+    }
+}
+
 fn exit_code(outcome: &LockOutcome) -> u8 {
     let code = match outcome {
         LockOutcome::Ran(CommandEnd::Ended(ProcessEnd::Exit(code))) => *code,
@@ -329,6 +431,7 @@ pub(super) fn report_failure(problem: impl std::fmt::Display) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenure_server::Problem;
 
     #[test]
     fn each_end_has_its_exit_code() {
@@ -347,5 +450,76 @@ mod tests {
         ] {
             assert_eq!(exit_code(&outcome), expected);
         }
+    }
+
+    /// Returns, for consecutive summaries with these roles, problems and failures, if each has an
+    /// obstacle.
+    fn are_obstacles(observed: &[(&'static str, &'static str, bool)]) -> Vec<bool> {
+        obstacles(observed).into_iter().map(|hindrance| hindrance.is_some()).collect()
+    }
+
+    fn obstacles(observed: &[(&'static str, &'static str, bool)]) -> Vec<Option<ObstacleKind>> {
+        let mut obstacle = ObstacleTracker::default();
+        let summary = |&(role, class, failing): &(_, &'static str, _)| Summary {
+            role,
+            problem: (!class.is_empty()).then(|| Problem { class, detail: "x".to_owned() }),
+            failing,
+            ..Board::new("locks/one", "ada", Duration::ZERO).summary(Duration::ZERO)
+        };
+        observed.iter().map(|case| obstacle.update(&summary(case))).collect()
+    }
+
+    #[test]
+    fn blob_with_other_content_is_no_lock() {
+        use ObstacleKind::{NotFree, Unusable};
+        let found = obstacles(&[("undecided", "unusable-blob", false)]);
+        assert_eq!(found, [Some(Unusable)]);
+        // Its lease may end.
+        assert_eq!(obstacles(&[("undecided", "foreign-lease", false)]), [Some(NotFree)]);
+        // A leader reports a problem from the moment before.
+        assert_eq!(obstacles(&[("leading", "unusable-blob", false)]), [None]);
+    }
+
+    #[test]
+    fn lock_is_not_free_while_held_or_unavailable() {
+        for (case, expected) in [
+            (("undecided", "", false), false),
+            (("following", "", false), true),
+            (("following", "schedule", false), true),
+            (("leading", "configuration", true), false),
+            (("undecided", "configuration", false), true),
+            (("undecided", "nonsense", false), true),
+            // The first missing response is not a problem yet.
+            (("undecided", "", true), false),
+            (("undecided", "unreachable", true), true),
+            (("undecided", "refused", true), true),
+        ] {
+            assert_eq!(are_obstacles(&[case]), [expected], "{case:?}");
+        }
+    }
+
+    #[test]
+    fn a_problem_of_one_that_leads_in_a_moment_is_not_in_the_way() {
+        for case in [
+            // The record belongs to an election with another schedule.
+            ("undecided", "schedule", false),
+            ("undecided", "schedule", true),
+            // The first key was refused, and the second one accepted.
+            ("undecided", "refused", false),
+            // The request was repeated with the service's time, and is in progress.
+            ("undecided", "clock", false),
+            ("undecided", "clock", true),
+        ] {
+            assert_eq!(are_obstacles(&[case, ("leading", "", false)]), [false, false], "{case:?}");
+        }
+    }
+
+    #[test]
+    fn jumping_dates_block_when_reported_again() {
+        let (jump, quiet) = (("undecided", "clock", false), ("undecided", "", false));
+        assert_eq!(are_obstacles(&[jump, jump, quiet, jump]), [false, false, false, true]);
+        // A wrong clock, and then a service that does not respond.
+        let observed = [("undecided", "clock", true), ("undecided", "unreachable", true)];
+        assert_eq!(are_obstacles(&observed), [false, true]);
     }
 }

@@ -5,15 +5,14 @@
 //! processes of its work have exited. If no supervisor can be started, the elections run in the
 //! initial process, and the log reports that there is no last will.
 
-mod will_report;
 mod wills;
 
 pub(super) use tenure_supervisor::{Candidate, Link, Supervised};
 
-use super::signals::Signals;
-use crate::lock_codes::{FAILED, LOST, SIGNAL_BASE};
 use crate::output::log::{LogContext, Style};
-use crate::run::service_manager::ServiceManager;
+use crate::service_manager::ServiceManager;
+use crate::signals::Signals;
+use lock_codes::{FAILED, LOST, SIGNAL_BASE};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io;
@@ -24,6 +23,28 @@ use tenure_supervisor::{ProcessEnd, RunnerEnd, reclaim_terminal, supervise_runne
 use tokio::runtime::Builder;
 use tokio::signal::unix::SignalKind;
 use tokio::time::sleep;
+
+/// The exit codes of `tenure lock` other than those of its command.
+pub(super) mod lock_codes {
+    /// The lock was not acquired, and nothing was run. `EX_TEMPFAIL` of sysexits.h.
+    pub(crate) const NOT_ACQUIRED: u8 = 75;
+
+    /// The lock was lost, so the command was ended.
+    pub(crate) const LOST: u8 = 76;
+
+    /// Wrong usage, or another error of `tenure lock` itself. The same as for `env`, `nohup` and
+    /// `timeout`.
+    pub(crate) const FAILED: u8 = 125;
+
+    /// The command exists but cannot be executed. The same as in shells.
+    pub(crate) const NOT_EXECUTABLE: u8 = 126;
+
+    /// The command does not exist. The same as in shells.
+    pub(crate) const NOT_FOUND: u8 = 127;
+
+    /// Shells add this to the number of the signal that ended a command.
+    pub(crate) const SIGNAL_BASE: i32 = 128;
+}
 
 /// The first argument of a runner with a supervisor.
 const SUPERVISED_FLAG: &str = "--supervised-by=";

@@ -21,7 +21,7 @@ use crate::output::stdio::{CommandResult, complain, eprint, fail, print, print_w
 use crate::output::terminal::align_columns;
 use crate::run::candidacy::Candidacy;
 use crate::run::engine;
-use crate::run::startup::{Shared, leave_wills, set_up_process};
+use crate::run::startup::{Shared, enable_last_wills, set_up_process};
 use account::Account;
 use examination::Examination;
 use findings::{Finding, Findings, Verdict, worst};
@@ -95,7 +95,7 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     let mut unnamed: Vec<_> = kind.map(Configuration::for_run).into_iter().collect();
     let process_configurations =
         if configurations.is_empty() { &mut unnamed } else { &mut configurations };
-    leave_wills(process_configurations, None);
+    enable_last_wills(process_configurations, None);
     if let Some(first) = process_configurations.first_mut() {
         // Nothing is logged here, but this reports a wrong logging option.
         first.log_style(Output::Stdout);

@@ -2,7 +2,7 @@
 
 use super::handler::{self, WorkDescription};
 use super::ready;
-use crate::configuration::{Configuration, expiry};
+use crate::configuration::{Configuration, Split, expiry};
 use crate::output::log::{Log, LogContext};
 use crate::output::telemetry::CandidateTelemetry;
 use crate::output::times::schedule_zone;
@@ -14,10 +14,10 @@ use chrono::Utc;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::Event;
-use tenure::engine::{Election, Elector as _, Order, Runner};
+use tenure::engine::{CandidateSettings, Election, Elector as _, Order, Runner};
 use tenure::handler::{Handler, from_fn};
 use tenure::status::TakeoverTime;
+use tenure::{Event, RootCertificates};
 use tenure_base::duration::format_duration;
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Needs, Role, Settings};
@@ -36,7 +36,7 @@ const ORDERS: usize = 8;
 
 /// The visible state of a candidate, and the queue of its orders. It exists before the settings are
 /// validated, because compiling components takes time.
-pub(crate) struct Front {
+pub(crate) struct CandidateFront {
     pub board: Arc<Board>,
     order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
@@ -84,6 +84,40 @@ pub(crate) struct Coordination {
     pub leaves_wills: bool,
 }
 
+impl Coordination {
+    /// `read` has the validated settings of the candidate, and `grace` is the grace of its turns.
+    fn new(
+        election: Election,
+        configuration: &Configuration,
+        split: Split,
+        read: &Settings,
+        grace: Option<Duration>,
+    ) -> Self {
+        let timings = &read.timings;
+        let pace = SignTiming::from_failover(
+            timings.failover.map_or(timings.lease, |failover| failover.within),
+        );
+        let sign = Sign {
+            member: read.name.clone(),
+            weight: split.capacity,
+            max_shares: split.max_shares,
+            timing: pace,
+        };
+        let membership = MemberSettings {
+            sign,
+            count: split.count,
+            break_after: 2 * timings.lease + grace.unwrap_or_default(),
+            leave_within: LEAVE_WITHIN,
+        };
+        Self {
+            resolved: configuration.resolved.clone(),
+            election: Arc::new(election),
+            membership,
+            leaves_wills: configuration.settings.options.last_will == Some(true),
+        }
+    }
+}
+
 /// The loop of a candidate, with its background tasks.
 pub(crate) struct Contender {
     runner: Runner<ElectionComponent, BootClock>,
@@ -92,7 +126,7 @@ pub(crate) struct Contender {
     background: JoinSet<()>,
 }
 
-impl Front {
+impl CandidateFront {
     pub(crate) fn new(configuration: &Configuration, clock: &BootClock) -> Self {
         let board = Arc::new(new_board(configuration, clock));
         board.delay_start();
@@ -114,7 +148,7 @@ impl Candidacy {
         clock: &BootClock,
         configuration: &mut Configuration,
         log: Log,
-        front: Front,
+        front: CandidateFront,
     ) -> Result<Option<Self>, String> {
         let grace = configuration.duration(&GRACE);
         // The member starts the candidate of a share only when it is ready.
@@ -123,25 +157,11 @@ impl Candidacy {
         let ca_file = configuration.resolved.ca_file();
         let settings = configuration.settings.clone();
         let authorities = configuration.authorities.clone();
-        let elector_for =
-            |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
-        let election_for = |settings| {
-            let election =
-                election.with_settings(settings).with_root_certificates(authorities.clone());
-            let checked = election.check();
-            checked.map_err(|invalid| invalid.to_string()).map(|_| election)
-        };
-        let mut elector = elector_for(settings.clone());
+        let base = CandidateBase { component, election, clock, authorities };
+        let mut elector = base.elector(settings.clone());
         let (_, mut read) = configuration.resolve_election(election);
-        if read.is_some() {
-            match elector.check().await {
-                Ok(_) => {}
-                Err(CheckError::Settings(complaints)) => {
-                    configuration.add_component_complaints(&complaints);
-                    read = None;
-                }
-                Err(CheckError::Component(error)) => return Err(error.to_string()),
-            }
+        if read.is_some() && !passes_component_check(&elector, configuration).await? {
+            read = None;
         }
         // Compiling a component may take long.
         let work =
@@ -150,55 +170,31 @@ impl Candidacy {
         // A supervisor need not replace an observer that dies.
         let replacement = configuration.settings.takeover_time().filter(|_| !observes);
         let watches = observes || configuration.settings.options.address.is_some();
-        let Front { board, order, orders } = front;
+        let CandidateFront { board, order, orders } = front;
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
         let Needs { origins, credential, mut notes } = read.needs(Utc::now());
-        if read.orders.is_some() && !read.election.may_have_side_blobs() {
-            let detail = "the name of the election's blob is too long for a second blob beside it, so this candidate takes \
-                          no orders (tenure transfer, tenure trigger); use a shorter name";
-            notes.push(detail.to_owned());
-        }
+        notes.extend(orders_note(&read));
         notes.extend(configuration.file_permission_warnings());
         notes.extend(replacement.map(|value| replacement_note(value, configuration)));
         notes.extend(work.description.notes());
         let (mut handler, mut coordination) = (work.handler, None);
+        let grace = grace.or(work.grace);
         if let Some(split) = configuration.split {
             let settings = configuration.coordination_settings();
-            elector = elector_for(settings.clone());
+            elector = base.elector(settings.clone());
             // The check grants the component what it needs.
             elector.check().await.map_err(|error| error.to_string())?;
-            let election = election_for(settings.clone())?;
+            let election = base.election(settings)?;
+            coordination = Some(Coordination::new(election, configuration, split, &read, grace));
             notes.push(split.note(&read.name));
             handler = no_work(split.count);
-            let timings = &read.timings;
-            let pace = SignTiming::from_failover(
-                timings.failover.map_or(timings.lease, |failover| failover.within),
-            );
-            let sign = Sign {
-                member: read.name.clone(),
-                weight: split.capacity,
-                max_shares: split.max_shares,
-                timing: pace,
-            };
-            let membership = MemberSettings {
-                sign,
-                count: split.count,
-                break_after: 2 * timings.lease + grace.or(work.grace).unwrap_or_default(),
-                leave_within: LEAVE_WITHIN,
-            };
-            coordination = Some(Coordination {
-                resolved: configuration.resolved.clone(),
-                election: Arc::new(election),
-                membership,
-                leaves_wills: settings.options.last_will == Some(true),
-            });
         }
         if let Some((part, settings)) = &configuration.part {
-            let coordinating = election_for(settings.clone())?;
+            let coordinating = base.election(settings.clone())?;
             handler = Box::new(ShareHandler::new(*part, handler, Arc::new(coordinating)));
         }
         let runs_all = coordination.is_none() && configuration.part.is_none() && !observes;
-        let lists_members = if runs_all { Some(election_for(settings)?) } else { None };
+        let lists_members = if runs_all { Some(base.election(settings)?) } else { None };
         let log = log.in_zone(schedule_zone(read.agenda.schedule.as_ref()));
         Ok(Some(Self {
             settings: read,
@@ -207,7 +203,7 @@ impl Candidacy {
             origins,
             elector,
             handler,
-            grace: grace.or(work.grace),
+            grace,
             ready: watch::Sender::new(ready_cmd.is_none()),
             ready_cmd,
             ca_file,
@@ -344,6 +340,53 @@ impl Contender {
     pub(crate) async fn end(mut self) {
         self.background.shutdown().await;
     }
+}
+
+/// The component and the election that candidates derive from. They share connections.
+struct CandidateBase<'a> {
+    component: &'a ElectionComponent,
+    election: &'a Election,
+    clock: &'a BootClock,
+    authorities: RootCertificates,
+}
+
+impl CandidateBase<'_> {
+    fn elector(&self, settings: CandidateSettings) -> ElectionComponent {
+        self.component.for_candidate(settings, self.clock).trusting(self.authorities.clone())
+    }
+
+    fn election(&self, settings: CandidateSettings) -> Result<Election, String> {
+        let election = self.election.with_settings(settings);
+        let election = election.with_root_certificates(self.authorities.clone());
+        let checked = election.check();
+        checked.map_err(|invalid| invalid.to_string()).map(|_| election)
+    }
+}
+
+/// Lets the component check the settings. Returns false if there are complaints, which are added to
+/// the configuration.
+async fn passes_component_check(
+    elector: &ElectionComponent,
+    configuration: &mut Configuration,
+) -> Result<bool, String> {
+    match elector.check().await {
+        Ok(_) => Ok(true),
+        Err(CheckError::Settings(complaints)) => {
+            configuration.add_component_complaints(&complaints);
+            Ok(false)
+        }
+        Err(CheckError::Component(error)) => Err(error.to_string()),
+    }
+}
+
+/// Returns a note if no blob of orders can be beside the election's blob.
+fn orders_note(read: &Settings) -> Option<String> {
+    let lacks_blob = read.orders.is_some() && !read.election.may_have_side_blobs();
+    lacks_blob.then(|| {
+        "the name of the election's blob is too long for a second blob beside it, so this candidate takes \
+         no orders (tenure transfer, tenure trigger); use a shorter name"
+            .to_owned()
+    })
 }
 
 /// Returns the handler of the coordinating election, which has no turns.

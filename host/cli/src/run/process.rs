@@ -1,8 +1,7 @@
 //! The elections of a process, which can be added and removed while others run.
 
-use super::candidacy::{Candidacy, Front};
-use super::descriptors;
-use super::startup::{Shared, leave_wills};
+use super::candidacy::{Candidacy, CandidateFront};
+use super::startup::{Shared, enable_last_wills, raise_descriptor_limit};
 use crate::configuration::Configuration;
 use crate::output::log::{Log, LogContext};
 use crate::output::telemetry::Telemetry;
@@ -53,7 +52,7 @@ impl Process {
         mut configuration: Configuration,
         place: Option<&CandidateContext>,
     ) -> Option<Handle> {
-        if let Some(detail) = descriptors::raise_limit(self.roster.count() + 1)
+        if let Some(detail) = raise_descriptor_limit(self.roster.count() + 1)
             && !self.has_warned_of_descriptors.swap(true, Ordering::Relaxed)
         {
             self.log.event(&Event::Note { detail });
@@ -61,11 +60,11 @@ impl Process {
         configuration.default_address(self.address);
         configuration.recorded_host().iter().for_each(|host| self.hosts.add(host));
         if let Some(link) = &self.link {
-            leave_wills(std::slice::from_mut(&mut configuration), Some(link));
+            enable_last_wills(std::slice::from_mut(&mut configuration), Some(link));
         }
         let context = configuration.log_context();
         let log = self.log.for_candidate(&context);
-        let front = Front::new(&configuration, &self.shared.clock);
+        let front = CandidateFront::new(&configuration, &self.shared.clock);
         let board = front.board.clone();
         let prepared = self.shared.prepare(&mut configuration, log.clone(), front).await;
         let reasons = match prepared {

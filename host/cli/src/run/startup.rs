@@ -1,6 +1,6 @@
 //! Startup of `tenure run`, `tenure check` and `tenure lock`, before anything is sent.
 
-use super::candidacy::{Candidacy, Front};
+use super::candidacy::{Candidacy, CandidateFront};
 use super::engine;
 use crate::configuration::Configuration;
 use crate::output::log::Log;
@@ -8,6 +8,8 @@ use crate::settings::Elections;
 use crate::settings::table::{COMMAND, HANDLER, LISTEN, NO_WORK};
 use crate::supervisor::Link;
 use crate::unknown_variables;
+#[cfg(unix)]
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tenure::RootCertificates;
@@ -16,6 +18,14 @@ use tenure_clock::BootClock;
 use tenure_server::Hosts;
 use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::net::TcpListener;
+
+/// Descriptors that every process needs: the log, the listener and its connections, and the
+/// connections to the storage service.
+const BASE_DESCRIPTORS: u64 = 512;
+
+/// Descriptors that an election may need at a time: timers, and the pipes or connections of its
+/// turn.
+const DESCRIPTORS_PER_ELECTION: u64 = 12;
 
 /// The state of a process before its elections are validated. Validation takes time if components
 /// have to be compiled.
@@ -26,7 +36,7 @@ pub(crate) struct ProcessSetup {
     /// Notes about the whole process.
     pub notes: Vec<String>,
     /// The front of each election, in the order of the configurations.
-    pub fronts: Vec<Front>,
+    pub fronts: Vec<CandidateFront>,
     pub address: Option<SocketAddr>,
 }
 
@@ -62,7 +72,7 @@ pub(crate) async fn set_up_process(
     configurations.iter().filter_map(Configuration::recorded_host).for_each(|h| hosts.add(&h));
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     configurations.iter_mut().for_each(|c| c.default_address(address));
-    let fronts = configurations.iter().map(|c| Front::new(c, clock)).collect();
+    let fronts = configurations.iter().map(|c| CandidateFront::new(c, clock)).collect();
     ProcessSetup { listener, hosts, authorities, notes, fronts, address }
 }
 
@@ -99,7 +109,7 @@ impl Shared {
         &self,
         configuration: &mut Configuration,
         log: Log,
-        front: Front,
+        front: CandidateFront,
     ) -> Result<Option<Candidacy>, String> {
         let Self { engine, clock, component, election } = self;
         Candidacy::prepare(engine, (component, election), clock, configuration, log, front).await
@@ -116,11 +126,11 @@ impl Shared {
         elections: &mut Elections,
         configurations: &mut [Configuration],
         logs: Vec<Log>,
-        fronts: Vec<Front>,
+        fronts: Vec<CandidateFront>,
     ) -> Result<Option<Vec<Candidacy>>, String> {
         let count = configurations.len();
         let mut candidacies = Vec::new();
-        if !self.are_valid(configurations) {
+        if !self.pass_quick_check(configurations) {
             configurations.iter_mut().for_each(|configuration| configuration.compiles = false);
         }
         for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
@@ -134,7 +144,7 @@ impl Shared {
 
     /// Returns false if the settings of an election have a mistake that can be found before
     /// handlers are compiled.
-    fn are_valid(&self, configurations: &[Configuration]) -> bool {
+    fn pass_quick_check(&self, configurations: &[Configuration]) -> bool {
         if !configurations.iter().any(|configuration| configuration.resolved.is_on(&HANDLER)) {
             return true;
         }
@@ -151,7 +161,7 @@ impl Shared {
 /// Enables last wills: the supervisor uses them to release the lease of a leader that died. Returns
 /// the reason if the supervisor could not detect the end of all work. An application that polls
 /// survives this process, so its election has no last will.
-pub(crate) fn leave_wills(
+pub(crate) fn enable_last_wills(
     configurations: &mut [Configuration],
     supervisor: Option<&Arc<Link>>,
 ) -> Option<String> {
@@ -166,4 +176,67 @@ pub(crate) fn leave_wills(
         configuration.supervisor = supervisor.cloned();
     }
     None
+}
+
+/// Raises the limit of file descriptors for this number of elections, as far as the system permits.
+/// Returns a note if it is too low.
+///
+/// The limit is not raised further: the programs of turns inherit it, and some programs iterate
+/// over all possible descriptors.
+#[cfg(unix)]
+pub(crate) fn raise_descriptor_limit(elections: usize) -> Option<String> {
+    let needed = needed_descriptors(elections);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let limit = new_descriptor_limit(current, maximum, needed)?;
+    let current = Some(limit);
+    let result = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    (result.is_err() || limit < needed).then(|| {
+        format!(
+            "{elections} elections may need {needed} file descriptors at a time, more than this process may open; \
+             raise its limit (ulimit -n, LimitNOFILE=)"
+        )
+    })
+}
+
+#[cfg(not(unix))]
+pub(crate) fn raise_descriptor_limit(_: usize) -> Option<String> {
+    None
+}
+
+fn needed_descriptors(elections: usize) -> u64 {
+    let elections = u64::try_from(elections).unwrap_or(u64::MAX);
+    elections.saturating_mul(DESCRIPTORS_PER_ELECTION).saturating_add(BASE_DESCRIPTORS)
+}
+
+/// Returns the limit to set, if it differs from the current one. None as a limit means unlimited.
+fn new_descriptor_limit(current: Option<u64>, maximum: Option<u64>, needed: u64) -> Option<u64> {
+    let current = current.filter(|current| *current < needed)?;
+    Some(maximum.map_or(needed, |maximum| needed.min(maximum)).max(current))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_raised_as_far_as_needed_and_allowed() {
+        assert_eq!(new_descriptor_limit(Some(1024), Some(500_000), needed_descriptors(1)), None);
+        assert_eq!(
+            new_descriptor_limit(Some(1024), Some(500_000), needed_descriptors(1000)),
+            Some(needed_descriptors(1000))
+        );
+        assert_eq!(
+            new_descriptor_limit(Some(1024), Some(4096), needed_descriptors(1000)),
+            Some(4096)
+        );
+        assert_eq!(
+            new_descriptor_limit(Some(1024), Some(1024), needed_descriptors(1000)),
+            Some(1024)
+        );
+        assert_eq!(
+            new_descriptor_limit(Some(1024), None, needed_descriptors(1000)),
+            Some(needed_descriptors(1000))
+        );
+        assert_eq!(new_descriptor_limit(None, None, needed_descriptors(1000)), None);
+    }
 }

@@ -10,19 +10,18 @@
 //! Systemd accepts messages only from the process that it started. That is the supervisor, so the
 //! supervisor forwards them. Without systemd, no notifications are sent.
 
-use super::service_manager::{ServiceManager, watchdog_limit};
 use crate::complaint::printable;
+use crate::service_manager::{ServiceManager, watchdog_limit};
 use crate::supervisor::Link;
 use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _};
-use tenure_server::Roster;
-use tenure_server::Summary;
+use tenure_server::{Roster, Summary};
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 /// Maximum length of the status in characters.
-const LONGEST: usize = 400;
+const MAX_STATUS_CHARS: usize = 400;
 
 /// With more candidates than this, notifications have a minimum interval.
 const FEW_CANDIDATES: usize = 16;
@@ -158,7 +157,7 @@ fn status(summaries: &[Summary]) -> String {
             entries.collect::<Vec<_>>().join(" | ")
         }
     };
-    text.chars().take(LONGEST).collect()
+    text.chars().take(MAX_STATUS_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -167,7 +166,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn summary(election: &str, role: &'static str, begun: bool) -> Summary {
+    fn summary(election: &str, role: &'static str, has_stepped: bool) -> Summary {
         Summary {
             election: election.to_owned(),
             role,
@@ -175,7 +174,7 @@ mod tests {
             problem: None,
             blocked: None,
             running: true,
-            has_stepped: begun,
+            has_stepped,
             failing: false,
         }
     }
@@ -222,6 +221,6 @@ mod tests {
         only.problem = Some(tenure_server::Problem { class: "unreachable", detail });
         let status = status(&[only]);
         assert!(!status.contains('\n') && status.starts_with("it has left"), "{status}");
-        assert_eq!(status.chars().count(), LONGEST);
+        assert_eq!(status.chars().count(), MAX_STATUS_CHARS);
     }
 }

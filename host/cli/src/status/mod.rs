@@ -1,27 +1,28 @@
 //! `tenure status`: shows an election, or all elections of a file.
 
-mod candidates;
-mod history;
 mod shares;
-mod subjects;
-pub(super) mod watch;
+mod tables;
+mod this_machine;
+mod watch;
 
-use super::settings::CommandLine;
-use super::settings::table::{HISTORY, WATCH};
 use crate::complaint::printable;
 use crate::configuration::Configuration;
 use crate::output::log::json_text;
-use crate::output::stdio::{CommandResult, UNUSABLE, print};
+use crate::output::stdio::{CommandResult, UNUSABLE, complain, print};
 use crate::output::terminal::{columns, wrap_words};
 use crate::output::times::{
     ago, attempt_clause, described_zone, now, turn_duration, until, whole_seconds,
 };
 use crate::ranges::ranges;
+use crate::settings::table::{HISTORY, INTERVAL, JSON, WATCH};
+use crate::settings::{CommandLine, Elections};
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
-use subjects::{MAX_CONCURRENT, Subject, Subjects};
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::engine::{CandidateSettings, Election};
 use tenure::status::{EndedTurn, TakeoverTime, TurnSummary, local_time};
 use tenure_clock::BootClock;
 use tenure_core::{
@@ -30,6 +31,9 @@ use tenure_core::{
 };
 use tenure_server::format::{candidate_as_json, describe_schedule_with_source};
 use this_machine::{LocalConfig, Remark};
+
+/// The number of elections that are read at the same time.
+const MAX_CONCURRENT: usize = 16;
 
 /// Exit code: there is no leader, or a member does not hold the shares that it should hold.
 const NOT_AS_PLANNED: u8 = 1;
@@ -52,12 +56,54 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
         _ if json => objects().map(|object| json_text(&object)).collect(),
         [one] => one_as_text(one, line.has(&HISTORY)),
         several if line.has(&HISTORY) => {
-            format!("{}\n{}", overview::table(several), overview::histories(several))
+            format!("{}\n{}", tables::elections(several), tables::histories(several))
         }
-        several => overview::table(several),
+        several => tables::elections(several),
     });
-    overview::problems(&views);
+    tables::print_problems(&views);
     Ok(ExitCode::from(views.iter().map(View::exit_code).max().unwrap_or(0)))
+}
+
+/// An election with valid settings.
+struct Subject {
+    pub election: String,
+    pub configuration: Configuration,
+    pub handle: Arc<Election>,
+}
+
+/// The elections of the command line.
+struct Subjects {
+    pub subjects: Vec<Subject>,
+    /// True if the elections are a whole file, which is shown as a list.
+    pub is_whole_file: bool,
+    pub json: bool,
+    /// The value of `--interval`.
+    pub interval: Option<Duration>,
+}
+
+impl Subjects {
+    /// Validates the settings of all elections. Sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns the exit code, after printing the complaints.
+    fn from_command_line(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
+        let json = line.has(&JSON);
+        let mut elections = Elections::from_command_line(line);
+        let shared = Election::new(CandidateSettings::default(), clock);
+        let (mut subjects, mut interval) = (Vec::new(), None);
+        for resolved in std::mem::take(&mut elections.resolved) {
+            let mut configuration = Configuration::for_status(resolved);
+            let handle = Arc::new(configuration.resolve_election(&shared).0);
+            interval = configuration.duration(&INTERVAL);
+            elections.complain(std::mem::take(&mut configuration.complaints));
+            subjects.push(Subject { election: configuration.election(), configuration, handle });
+        }
+        if !elections.complaints.is_empty() {
+            return Err(complain(&elections.complaints, json));
+        }
+        Ok(Self { subjects, is_whole_file: elections.is_whole_file, json, interval })
+    }
 }
 
 /// An election as it was read, with the data in blobs next to its own.
@@ -183,10 +229,10 @@ fn one_as_text(view: &View, with_history: bool) -> String {
     text += &this_machine::rows(&view.remarks(snapshot), width);
     let mut sections = Vec::new();
     if with_history {
-        sections.push(history::table(snapshot));
+        sections.push(tables::leaders(snapshot));
     }
     if let Some(listed) = view.candidates.as_ref().ok().filter(|listed| !listed.is_empty()) {
-        sections.push(candidates::table(listed, now()));
+        sections.push(tables::candidates(listed, now()));
     }
     if let Some(Ok(shares)) = &view.shares {
         sections.push(shares::as_text(shares));
@@ -391,8 +437,5 @@ fn describe_instant(instant: Timestamp, now: Timestamp, zone: Zone) -> String {
     format!("{} ({distance})", local_time(instant, zone))
 }
 
-mod changes;
-mod overview;
 #[cfg(test)]
 mod tests;
-mod this_machine;

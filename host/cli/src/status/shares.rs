@@ -1,68 +1,73 @@
-//! The shares of split work: their holders, the times of their wins, and pending moves. The data is
-//! from the plan and from the records of the shares' elections.
+//! The shares of split work: their holders, the times of their wins, and pending moves, as text and
+//! as JSON. The data is from the plan and from the records of the shares' elections.
 
-use super::subjects::{MAX_CONCURRENT, Subject};
+use super::{MAX_CONCURRENT, Subject};
+use crate::complaint::printable;
+use crate::output::terminal::align_columns;
+use crate::output::times::ago;
+use crate::ranges::ranges;
 use futures_util::{StreamExt as _, stream};
-pub(super) use render::{as_json, as_text};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use tenure::engine::{CandidateSettings, Election};
 use tenure_core::{Problem, ProblemClass, Timestamp};
 use tenure_members::{ShareCandidate, SharesStore};
-use tenure_shares::{Plan, Sign, StoreRequest, StoreResponse};
+use tenure_shares::{Plan, Share, Sign, StoreRequest, StoreResponse};
 
 /// With more shares than this, their records are not read, since each costs a request.
 const MAX_READ: u32 = 1_000;
 
 /// The leader of a share's election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Holder {
-    pub name: String,
-    pub term: u64,
+struct Holder {
+    name: String,
+    term: u64,
     /// The time when it won.
-    pub since: Timestamp,
+    since: Timestamp,
     /// The time of the read, by the same clock.
-    pub observed_at: Timestamp,
+    observed_at: Timestamp,
 }
 
 /// The holder of a share by the record of its election, or none.
-pub(super) type Record = Result<Option<Holder>, Problem>;
+type Record = Result<Option<Holder>, Problem>;
 
 /// The plan next to the coordinating election, and the state of the shares' elections.
 #[derive(Clone, Debug, Default)]
-pub(in crate::status) struct Shares {
+pub(super) struct Shares {
     /// None until the coordinator has written one.
-    pub plan: Option<Plan>,
+    plan: Option<Plan>,
     /// The members' signs of life, by name.
-    pub signs: BTreeMap<String, Sign>,
+    signs: BTreeMap<String, Sign>,
     /// One for each share, in order. None if there are too many to read.
-    pub records: Option<Vec<Record>>,
+    records: Option<Vec<Record>>,
 }
 
 /// A member, or another candidate that holds a share.
-pub(super) struct MemberRow<'a> {
-    pub name: &'a str,
+struct MemberRow<'a> {
+    name: &'a str,
     /// None if the member has no sign of life.
-    pub sign: Option<&'a Sign>,
+    sign: Option<&'a Sign>,
     /// The shares that it should hold.
-    pub planned: Vec<u32>,
+    planned: Vec<u32>,
     /// The shares that it holds. None if records were not read.
-    pub held_shares: Option<Vec<u32>>,
+    held_shares: Option<Vec<u32>>,
     /// The share that it won last.
-    pub newest_holder: Option<&'a Holder>,
+    newest_holder: Option<&'a Holder>,
 }
 
 /// Shares that move from one holder to another. None means that no member holds them.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Move<'a> {
-    pub shares: Vec<u32>,
-    pub from: Option<&'a str>,
-    pub to: Option<&'a str>,
+struct Move<'a> {
+    shares: Vec<u32>,
+    from: Option<&'a str>,
+    to: Option<&'a str>,
 }
 
 impl Shares {
     /// Returns true if each share has its planned holder. If records were not read, a sign of life
     /// of each member suffices.
-    pub(in crate::status) fn is_as_planned(&self) -> bool {
+    pub(super) fn is_as_planned(&self) -> bool {
         let Some(plan) = &self.plan else { return false };
         let has_sign = |member| self.signs.contains_key(member);
         plan.next.is_none()
@@ -73,12 +78,12 @@ impl Shares {
     }
 
     /// Returns the record of a share, or none if it was not read.
-    pub(super) fn record(&self, share: u32) -> Option<&Record> {
+    fn record(&self, share: u32) -> Option<&Record> {
         self.records.as_ref()?.get(share as usize)
     }
 
     /// Returns the shares whose records could not be read, and the first problem.
-    pub(in crate::status) fn unread(&self) -> Option<(Vec<u32>, &Problem)> {
+    pub(super) fn unread(&self) -> Option<(Vec<u32>, &Problem)> {
         let failed = (0..).zip(self.records.iter().flatten());
         let failed = failed.filter_map(|(share, record)| Some((share, record.as_ref().err()?)));
         let (shares, problems): (Vec<_>, Vec<_>) = failed.unzip();
@@ -91,7 +96,7 @@ impl Shares {
     }
 
     /// Returns the planned members, those with a sign of life, and other holders of shares.
-    pub(super) fn rows(&self) -> Vec<MemberRow<'_>> {
+    fn rows(&self) -> Vec<MemberRow<'_>> {
         let planned = self.plan.iter().flat_map(|plan| &plan.members);
         let mut names: Vec<_> = planned.chain(self.signs.keys()).map(String::as_str).collect();
         names.extend(self.holders().map(|(_, holder)| holder.name.as_str()));
@@ -117,7 +122,7 @@ impl Shares {
     }
 
     /// Returns the shares that the plan assigns to no member.
-    pub(super) fn unassigned(&self) -> Vec<u32> {
+    fn unassigned(&self) -> Vec<u32> {
         let all =
             self.plan.iter().flat_map(|plan| plan.all_shares().map(move |share| (plan, share)));
         all.filter(|(plan, share)| plan.holder(*share).is_none()).map(|(_, s)| s.index).collect()
@@ -125,7 +130,7 @@ impl Shares {
 
     /// Returns the shares whose holder differs from the plan, sorted by their first share. Shares
     /// that are being closed are not among them.
-    pub(super) fn moves(&self) -> Vec<Move<'_>> {
+    fn moves(&self) -> Vec<Move<'_>> {
         let mut moves: BTreeMap<_, Vec<u32>> = BTreeMap::new();
         for plan in self.plan.iter().filter(|plan| plan.next.is_none()) {
             for share in plan.all_shares() {
@@ -202,6 +207,113 @@ async fn record(election: Election, closing: bool) -> Record {
     }
 }
 
-mod render;
+pub(super) fn as_json(state: &Shares) -> Value {
+    let plan = state.plan.as_ref();
+    let members = state.rows().into_iter().map(|row| {
+        let MemberRow { name, sign, planned, held_shares, newest_holder: newest } = row;
+        json!({
+            "name": name,
+            "capacity": sign.map(|sign| sign.weight),
+            "max_shares": sign.and_then(|sign| sign.max_shares),
+            "has_sign": sign.is_some(),
+            "planned": planned,
+            "holds": held_shares,
+            "since": newest.map(|holder| holder.since.to_rfc3339()),
+        })
+    });
+    let shares =
+        plan.map(|plan| plan.all_shares().map(move |share| share_as_json(state, plan, share)));
+    json!({
+        "count": plan.map(Plan::count),
+        "split": plan.map(|plan| plan.split),
+        "next_count": plan.and_then(|plan| plan.next),
+        "plan": plan.map(|plan| json!({ "term": plan.term, "version": plan.version })),
+        "members": members.collect::<Vec<_>>(),
+        "each": shares.map(Iterator::collect::<Vec<_>>),
+    })
+}
+
+/// Returns a share as JSON. The holder is missing if its record was not read, and null if there is
+/// none.
+fn share_as_json(state: &Shares, plan: &Plan, share: Share) -> Value {
+    let mut object = json!({ "index": share.index, "planned": plan.holder(share) });
+    match state.record(share.index) {
+        None => {}
+        Some(Ok(holder)) => {
+            let holder = holder.as_ref();
+            object["holder"] = json!(holder.map(|holder| &holder.name));
+            object["term"] = json!(holder.map(|holder| holder.term));
+            object["since"] = json!(holder.map(|holder| holder.since.to_rfc3339()));
+        }
+        Some(Err(Problem { class, detail })) => {
+            object["problem"] = json!({ "class": class.name(), "detail": detail });
+        }
+    }
+    object
+}
+
+/// Escapes the names, because any client with write access to the container chooses them.
+pub(super) fn as_text(state: &Shares) -> String {
+    let Some(plan) = &state.plan else {
+        return "The work is split into shares, and the coordinator has made no plan yet.\n"
+            .to_owned();
+    };
+    let mut text = format!("{}\n", share_count(plan.count()));
+    if let Some(next) = plan.next {
+        let _ = writeln!(
+            text,
+            "All shares are being closed, since {} were requested. No share has a holder until all are closed.",
+            share_count(next)
+        );
+    }
+    if state.records.is_none() {
+        let _ = writeln!(
+            text,
+            "This is the plan. With more than {MAX_READ} shares, the actual holders are not read."
+        );
+    }
+    let rows = state.rows();
+    if !rows.is_empty() {
+        let holds = if state.records.is_some() { "holds" } else { "planned" };
+        let title = ["member", "capacity", "most", holds, "which", "since"].map(str::to_owned);
+        text.push('\n');
+        text += &align_columns([title].into_iter().chain(rows.iter().map(row)));
+    }
+    let moves = state.moves();
+    if !moves.is_empty() {
+        let title = ["share", "moves"].map(str::to_owned);
+        text.push('\n');
+        text += &align_columns([title].into_iter().chain(moves.iter().map(move_row)));
+    }
+    let unassigned = state.unassigned();
+    if !unassigned.is_empty() && plan.next.is_none() {
+        let _ = writeln!(text, "\nThe plan has no holder for {}.", ranges(&unassigned));
+    }
+    text
+}
+
+fn row(row: &MemberRow<'_>) -> [String; 6] {
+    let MemberRow { name, sign, planned, held_shares, newest_holder: newest } = row;
+    let none = || "-".to_owned();
+    let shares = held_shares.as_ref().unwrap_or(planned);
+    [
+        printable(name),
+        sign.map_or_else(|| "no sign".to_owned(), |sign| sign.weight.to_string()),
+        sign.and_then(|sign| sign.max_shares).map_or_else(none, |most| most.to_string()),
+        shares.len().to_string(),
+        if shares.is_empty() { none() } else { ranges(shares) },
+        newest.map_or_else(none, |Holder { since, observed_at, .. }| ago(*since, *observed_at)),
+    ]
+}
+
+fn move_row(Move { shares, from, to }: &Move<'_>) -> [String; 2] {
+    let name = |holder: Option<&str>| holder.map_or_else(|| "nobody".to_owned(), printable);
+    [ranges(shares), format!("{} → {}", name(*from), name(*to))]
+}
+
+fn share_count(count: u32) -> String {
+    if count == 1 { "1 share".to_owned() } else { format!("{count} shares") }
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,202 @@
+//! Notifications to the service manager that started this program, such as systemd. See
+//! sd_notify(3) and sd_watchdog_enabled(3).
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{ServiceManager, watchdog_limit};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use none::{ServiceManager, watchdog_limit};
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::BTreeMap;
+    use std::ffi::{OsStr, OsString};
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
+    use std::time::Duration;
+
+    /// Time limit for a service manager to accept a message.
+    const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+
+    /// Connection to the service manager. A thread sends the messages, so that one that does not
+    /// read blocks no caller.
+    pub(crate) struct ServiceManager {
+        /// None after the last message.
+        messages: Option<Sender<String>>,
+        /// Closed when all messages are sent.
+        sent: Receiver<()>,
+    }
+
+    impl ServiceManager {
+        pub(crate) fn is_present() -> bool {
+            socket_address().is_some()
+        }
+
+        pub(crate) fn from_env() -> Option<Self> {
+            Self::connect(socket_address()?)
+        }
+
+        fn connect(address: SocketAddr) -> Option<Self> {
+            let socket = UnixDatagram::unbound().ok()?;
+            // Blocks while the service manager does not read, because one-time messages like
+            // READY=1 must not be lost.
+            socket.set_write_timeout(Some(SEND_TIMEOUT)).ok()?;
+            let (messages, waiting) = channel::<String>();
+            let (sending, sent) = channel::<()>();
+            let send = move || {
+                let _sending = sending;
+                let mut unsent = BTreeMap::new();
+                while let Ok(first) = waiting.recv() {
+                    // Merges the waiting messages: the newest value of each variable counts.
+                    for message in std::iter::once(first).chain(waiting.try_iter()) {
+                        let assignments = message.lines().filter_map(|line| line.split_once('='));
+                        unsent
+                            .extend(assignments.map(|(name, to)| (name.to_owned(), to.to_owned())));
+                    }
+                    let lines: Vec<_> =
+                        unsent.iter().map(|(name, to)| format!("{name}={to}")).collect();
+                    // The next message repeats variables that could not be sent.
+                    if socket.send_to_addr(lines.join("\n").as_bytes(), &address).is_ok() {
+                        unsent.clear();
+                    }
+                }
+            };
+            thread::Builder::new().name("tenure-notify".to_owned()).spawn(send).ok()?;
+            Some(Self { messages: Some(messages), sent })
+        }
+
+        pub(crate) fn send(&self, message: String) {
+            let _ = self.messages.as_ref().map(|messages| messages.send(message));
+        }
+    }
+
+    /// Delivers the last message before the program ends.
+    impl Drop for ServiceManager {
+        fn drop(&mut self) {
+            self.messages = None;
+            let _ = self.sent.recv_timeout(SEND_TIMEOUT);
+        }
+    }
+
+    fn socket_address() -> Option<SocketAddr> {
+        parse_address(&std::env::var_os("NOTIFY_SOCKET")?)
+    }
+
+    /// Parses a path, or an abstract name that begins with `@`.
+    fn parse_address(name: &OsStr) -> Option<SocketAddr> {
+        match name.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
+            [b'/', ..] => SocketAddr::from_pathname(name).ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns the watchdog's time limit if it applies to this process.
+    pub(crate) fn watchdog_limit(main_pid: u32) -> Option<Duration> {
+        let variable = |name| std::env::var_os(name).map(OsString::into_string)?.ok();
+        let (limit, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+        limit_for(main_pid, limit.as_deref(), process.as_deref())
+    }
+
+    fn limit_for(
+        main_pid: u32,
+        microseconds: Option<&str>,
+        process: Option<&str>,
+    ) -> Option<Duration> {
+        let process = process.map(|process| process.parse() == Ok(main_pid));
+        let limit = Duration::from_micros(microseconds?.parse().ok()?);
+        (process.unwrap_or(true) && !limit.is_zero()).then_some(limit)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn only_the_intended_process_is_watched() {
+            let second = Some(Duration::from_secs(1));
+            assert_eq!(limit_for(4711, Some("1000000"), None), second);
+            assert_eq!(limit_for(4711, Some("1000000"), Some("4711")), second);
+            for (limit, process) in [
+                (Some("1000000"), Some("1")),
+                (Some("0"), None),
+                (Some("soon"), None),
+                (None, Some("4711")),
+            ] {
+                assert_eq!(limit_for(4711, limit, process), None, "{limit:?} {process:?}");
+            }
+        }
+
+        #[test]
+        fn a_message_arrives_at_a_path_and_at_an_abstract_name() {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("notify");
+            let name = format!("tenure-test-{}", std::process::id());
+            let abstract_address = SocketAddr::from_abstract_name(&name).unwrap();
+            let listeners = [
+                (path.as_os_str().to_owned(), UnixDatagram::bind(&path).unwrap()),
+                (format!("@{name}").into(), UnixDatagram::bind_addr(&abstract_address).unwrap()),
+            ];
+            for (name, listener) in listeners {
+                let manager = ServiceManager::connect(parse_address(&name).unwrap()).unwrap();
+                manager.send("READY=1".to_owned());
+                drop(manager);
+                listener.set_nonblocking(true).unwrap();
+                let mut buffer = [0; 64];
+                let length = listener.recv(&mut buffer).unwrap();
+                assert_eq!(&buffer[..length], b"READY=1");
+            }
+            assert!(parse_address("vsock:2:1234".as_ref()).is_none());
+        }
+
+        #[test]
+        fn a_message_waits_until_there_is_room_for_it() {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("notify");
+            let listener = UnixDatagram::bind(&path).unwrap();
+            let others = UnixDatagram::unbound().unwrap();
+            others.set_nonblocking(true).unwrap();
+            while others.send_to(b"STATUS=busy", &path).is_ok() {}
+            let manager =
+                ServiceManager::connect(parse_address(path.as_os_str()).unwrap()).unwrap();
+            // Sending never blocks, however many messages there are.
+            manager.send("READY=1".to_owned());
+            for number in 0..=1_000 {
+                manager.send(format!("STATUS={number}"));
+            }
+            listener.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let (mut received, mut buffer) = (String::new(), [0; 64]);
+            while !(received.contains("READY=1") && received.contains("STATUS=1000")) {
+                let length = listener.recv(&mut buffer).unwrap();
+                received += std::str::from_utf8(&buffer[..length]).unwrap();
+            }
+        }
+    }
+}
+
+/// Replacement on systems without a service manager.
+#[cfg(not(target_os = "linux"))]
+mod none {
+    use std::time::Duration;
+
+    /// Never exists.
+    pub(crate) struct ServiceManager;
+
+    impl ServiceManager {
+        pub(crate) fn is_present() -> bool {
+            false
+        }
+
+        pub(crate) fn from_env() -> Option<Self> {
+            None
+        }
+
+        pub(crate) fn send(&self, _: String) {}
+    }
+
+    pub(crate) fn watchdog_limit(_: u32) -> Option<Duration> {
+        None
+    }
+}
