@@ -13,7 +13,7 @@ use super::settings::table::{
 };
 use super::settings::{CommandLine, Elections, Value};
 use super::signals::{REPEAT_WINDOW, Signals};
-use super::version::VERSION;
+use crate::VERSION;
 use crate::complaint::printable;
 use crate::configuration::Configuration;
 use crate::output::log::{Log, Output, json_text};

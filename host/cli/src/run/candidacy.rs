@@ -2,6 +2,7 @@
 
 use super::handler::{self, WorkDescription};
 use super::ready;
+use crate::VERSION;
 use crate::configuration::{Configuration, expiry};
 use crate::output::log::{Log, LogContext};
 use crate::output::telemetry::CandidateTelemetry;
@@ -9,7 +10,6 @@ use crate::output::times::schedule_zone;
 use crate::settings::ResolvedSettings;
 use crate::settings::table::{GRACE, READY_CMD};
 use crate::supervisor::Link;
-use crate::version::VERSION;
 use chrono::Utc;
 use std::ffi::OsString;
 use std::sync::Arc;

@@ -7,8 +7,8 @@ use super::source::SettingsFile;
 use super::table::{MEMORY_LIMIT, TABLE};
 use super::*;
 use crate::args::program;
-use crate::configuration::Configuration;
-use crate::{manual, unknown_variables};
+use crate::configuration::{Configuration, known_variables, misspelling};
+use crate::manual;
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -101,11 +101,7 @@ fn made_up_setting_is_a_key_and_a_variable() {
 
 #[test]
 fn misspellings_get_a_suggestion() {
-    let complaint = unknown_variables::complaint(
-        "TENURE_SHARPNES",
-        &unknown_variables::known(&table()),
-        &table(),
-    );
+    let complaint = misspelling("TENURE_SHARPNES", &known_variables(&table()), &table());
     assert_eq!(complaint.unwrap().advice, "did you mean TENURE_SHARPNESS?");
     for (file, words) in [
         ("sharpnes = \"1s\"", "did you mean sharpness?"),

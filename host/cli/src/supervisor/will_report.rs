@@ -2,7 +2,7 @@
 //! election, and one for all shares of an election.
 
 use crate::output::log::LogContext;
-use crate::ranges::ranges;
+use crate::output::times::ranges;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_shares::Share;
 use tenure_supervisor::WillSubject;
