@@ -4,8 +4,7 @@
 use super::compose::ComposeArguments;
 use super::manual::{CompletionsArguments, ManArguments};
 use super::sandbox::StoreArguments;
-use super::settings::setting::Setting;
-use super::settings::{MAX_WIDTH, format_section, with_options};
+use super::settings::{MAX_WIDTH, Setting, format_section, with_options};
 use crate::VERSION;
 use crate::complaint::DOUBLE_DASH_ADVICE;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -1,8 +1,8 @@
 //! `tenure completions` and `tenure man`: the command line for shells and as manual pages.
 
 use super::args;
-use super::settings::setting::{Kind, Setting};
 use super::settings::table::TABLE;
+use super::settings::{Kind, Setting};
 use crate::VERSION;
 use crate::output::stdio::{CommandResult, fail, print};
 use clap::builder::PossibleValuesParser;

@@ -1,7 +1,6 @@
 //! `tenure check`: validates the settings of `tenure run`, shows what they mean, and tests the
 //! account.
 
-mod account;
 mod connection;
 mod examination;
 mod findings;
@@ -22,7 +21,7 @@ use crate::output::terminal::align_columns;
 use crate::run::candidacy::Candidacy;
 use crate::run::engine;
 use crate::run::startup::{Shared, leave_wills, set_up_process};
-use account::Account;
+use connection::Account;
 use examination::Examination;
 use findings::{Finding, Findings, Verdict, worst};
 use serde_json::json;

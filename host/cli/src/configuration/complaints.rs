@@ -3,9 +3,8 @@
 
 use super::Configuration;
 use crate::complaint::{Complaint, DOUBLE_DASH_ADVICE};
-use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{COMMAND, CONNECTION_STRING_FILE};
-use crate::settings::{Origin, Value};
+use crate::settings::{Kind, Origin, Setting, Value};
 use std::path::Path;
 use tenure_core::{Environment as _, Zone, variable};
 use windows_timezones::WindowsTimezone;

@@ -16,12 +16,11 @@ pub(crate) use work::Split;
 
 use crate::complaint::{Complaint, redacted};
 use crate::output::stdio::fail_with_complaints;
-use crate::settings::setting::Setting;
 use crate::settings::table::{
     CA_FILE, CONNECTION_STRING_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, LOCK_POLL,
     MAX_ATTEMPTS, MAX_TENURE, MISSED, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
 };
-use crate::settings::{CommandLine, Elections, ResolvedSettings, Value};
+use crate::settings::{CommandLine, Elections, ResolvedSettings, Setting, Value};
 use crate::supervisor::Link;
 use chrono::{DateTime, Utc};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,7 @@
 
 mod page;
 
-use super::setting::{Kind, Range, Setting};
-use super::source::SettingsFile;
+use super::parse::SettingsFile;
 use super::table::{MEMORY_LIMIT, TABLE};
 use super::*;
 use crate::args::program;
@@ -19,10 +18,10 @@ static MADE_UP: Setting = Setting {
     content: "",
     kind: Kind::Duration,
     range: Range::Durations(Duration::from_secs(1)..=Duration::from_secs(10)),
-    default: &[setting::Part::Time(Duration::from_secs(2))],
+    default: &[Part::Time(Duration::from_secs(2))],
     commands: &["run", "observe"],
     required: false,
-    scope: setting::Scope::Any,
+    scope: Scope::Any,
     choice: None,
     works: &[],
     component: false,

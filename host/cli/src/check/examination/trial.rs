@@ -1,7 +1,6 @@
 //! The requests to the scratch blob, in order, and the meaning of each response.
 
-use super::scratch::Scratch;
-use super::{Aborted, Examination, Exchange, Finding, Transport, lacks_permission};
+use super::{Aborted, Examination, Exchange, Finding, Scratch, Transport, lacks_permission};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::{ETag, Operation};

@@ -1,5 +1,3 @@
-use super::super::Elections;
-use super::super::command_line::CommandLine;
 use super::super::table::{ENV, HANDLER, TABLE};
 use super::*;
 use crate::args::program;
