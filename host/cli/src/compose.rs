@@ -1,6 +1,6 @@
 //! `tenure compose`: combines an election and a handler into one component.
 
-use crate::output::stdio::{CommandResult, fail, print};
+use crate::output::{CommandResult, fail, print};
 use clap::Args;
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};

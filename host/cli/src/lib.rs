@@ -27,7 +27,7 @@ mod supervisor;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
-use output::stdio::{CommandResult, exit_code, fail_with_os_error};
+use output::{CommandResult, exit_code, fail_with_os_error};
 use settings::CommandLine;
 use settings::table::TABLE;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use super::args;
 use super::settings::table::TABLE;
 use super::settings::{Kind, Setting};
 use crate::VERSION;
-use crate::output::stdio::{CommandResult, fail, print};
+use crate::output::{CommandResult, fail, print};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, ValueHint};
 use clap_complete::Shell;

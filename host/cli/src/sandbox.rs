@@ -3,16 +3,14 @@
 
 use super::signals::Signals;
 use crate::configuration::listen_address;
-use crate::output::stdio::{CommandResult, fail, print};
+use crate::output::{CommandResult, fail, print};
 use clap::Args;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use tenure_store as store;
 
 #[cfg(feature = "demo")]
-use crate::output::stdio::eprint;
-#[cfg(feature = "demo")]
-use crate::output::terminal::wants_colour;
+use crate::output::{eprint, wants_colour};
 #[cfg(feature = "demo")]
 use tenure_demo::{DemoEnd, Options};
 

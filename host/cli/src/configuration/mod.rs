@@ -15,7 +15,7 @@ pub(crate) use listener::listen_address;
 pub(crate) use work::Split;
 
 use crate::complaint::{Complaint, redacted};
-use crate::output::stdio::fail_with_complaints;
+use crate::output::fail_with_complaints;
 use crate::settings::table::{
     CA_FILE, CONNECTION_STRING_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, LOCK_POLL,
     MAX_ATTEMPTS, MAX_TENURE, MISSED, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,

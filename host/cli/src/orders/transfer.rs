@@ -3,7 +3,7 @@
 use super::{Failure, Operator, check_answer, poll, random_id};
 use crate::complaint::printable;
 use crate::configuration::Configuration;
-use crate::output::stdio::{CommandResult, eprint, fail_with, print_wrapped};
+use crate::output::{CommandResult, eprint, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{DEFAULT_WAIT, TO, TRANSFER_WAIT};
 use std::process::ExitCode;

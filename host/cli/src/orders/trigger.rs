@@ -2,7 +2,7 @@
 
 use super::{Failure, Operator, check_answer, poll, random_id};
 use crate::configuration::Configuration;
-use crate::output::stdio::{CommandResult, fail, fail_with, print_wrapped};
+use crate::output::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{ID, TRIGGER_WAIT};
 use std::mem::discriminant;

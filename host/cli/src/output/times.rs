@@ -1,4 +1,4 @@
-//! Formats instants, durations and the numbers of shares.
+//! Formats instants and durations.
 
 use chrono::{DateTime, Local, Offset as _, Utc};
 use std::time::Duration;
@@ -79,22 +79,6 @@ pub(crate) fn time_of_day(now: DateTime<Utc>, zone: Zone) -> String {
 pub(crate) fn in_zone(instant: &str, zone: Zone) -> String {
     Timestamp::parse(instant)
         .map_or_else(|| instant.to_owned(), |instant| local_time(instant, zone))
-}
-
-/// Formats ascending numbers as ranges, like `0–7, 12`.
-pub(crate) fn ranges(numbers: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for number in numbers.iter().copied() {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => ranges.push((number, number)),
-        }
-    }
-    let texts = ranges.into_iter().map(|range| match range {
-        (first, last) if first == last => first.to_string(),
-        (first, last) => format!("{first}–{last}"),
-    });
-    texts.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
-use crate::output::stdio::{CommandResult, fail, fail_with, print_wrapped};
+use crate::output::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{PERIOD, YES};
 use std::process::ExitCode;

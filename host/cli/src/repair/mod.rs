@@ -5,7 +5,7 @@ mod break_lease;
 mod reset_slot;
 mod reshare;
 
-use crate::output::stdio::eprint;
+use crate::output::eprint;
 pub(super) use break_lease::break_lease;
 pub(super) use reset_slot::reset_slot;
 pub(super) use reshare::reshare;

@@ -2,8 +2,8 @@
 
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
-use crate::output::stdio::{CommandResult, UNUSABLE, eprint, fail_with, print_wrapped};
 use crate::output::times::described_zone;
+use crate::output::{CommandResult, UNUSABLE, eprint, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::YES;
 use crate::signals::Signals;

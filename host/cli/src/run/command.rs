@@ -3,8 +3,8 @@
 
 use crate::configuration::{Configuration, Split};
 use crate::output::log::{Log, Output};
-use crate::output::stdio::{CommandResult, fail_with_complaints, fail_with_os_error};
 use crate::output::telemetry::Telemetry;
+use crate::output::{CommandResult, fail_with_complaints, fail_with_os_error};
 use crate::run::descriptors;
 use crate::run::election_lists::ElectionLists;
 use crate::run::member;

@@ -2,7 +2,7 @@
 
 use super::table::OTHERS;
 use super::{Kind, Part, Range, Setting};
-use crate::output::terminal::{columns, wrap_words};
+use crate::output::{columns, wrap_words};
 use clap::builder::Styles;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};

@@ -1,7 +1,7 @@
 //! The list of candidates next to an election's blob.
 
 use crate::complaint::printable;
-use crate::output::terminal::align_columns;
+use crate::output::align_columns;
 use crate::output::times::ago;
 use tenure_base::duration::format_duration;
 use tenure_core::{Listed, Timestamp};

@@ -1,7 +1,7 @@
 //! The former leaders of an election, from the record on its blob.
 
 use crate::complaint::printable;
-use crate::output::terminal::align_columns;
+use crate::output::align_columns;
 use crate::output::times::{described_zone, elapsed};
 use std::fmt::Write as _;
 use tenure::status::local_time;

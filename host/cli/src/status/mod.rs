@@ -11,11 +11,10 @@ use super::settings::table::{HISTORY, WATCH};
 use crate::complaint::printable;
 use crate::configuration::Configuration;
 use crate::output::log::json_text;
-use crate::output::stdio::{CommandResult, UNUSABLE, print};
-use crate::output::terminal::{columns, wrap_words};
 use crate::output::times::{
-    ago, attempt_clause, described_zone, now, ranges, turn_duration, until, whole_seconds,
+    ago, attempt_clause, described_zone, now, turn_duration, until, whole_seconds,
 };
+use crate::output::{CommandResult, UNUSABLE, columns, print, ranges, wrap_words};
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shares::Shares;

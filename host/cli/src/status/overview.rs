@@ -2,9 +2,8 @@
 
 use super::{View, history};
 use crate::complaint::printable;
-use crate::output::stdio::eprint;
-use crate::output::terminal::align_columns;
 use crate::output::times::{ago, whole_seconds};
+use crate::output::{align_columns, eprint};
 use tenure::status::{ElectionHealth, TurnSummary};
 use tenure_core::Snapshot;
 

@@ -1,7 +1,7 @@
 //! The elections that `tenure status` shows.
 
 use crate::configuration::Configuration;
-use crate::output::stdio::complain;
+use crate::output::complain;
 use crate::settings::table::{INTERVAL, JSON};
 use crate::settings::{CommandLine, Elections};
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 //! election, and one for all shares of an election.
 
 use crate::output::log::LogContext;
-use crate::output::times::ranges;
+use crate::output::ranges;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_shares::Share;
 use tenure_supervisor::WillSubject;

@@ -1,8 +1,8 @@
 //! Sends the last wills of a dead runner.
 
 use super::will_report::{WillOutcome, WillReport};
+use crate::output::eprint;
 use crate::output::log::{Log, LogContext, Style};
-use crate::output::stdio::eprint;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;

@@ -2,8 +2,8 @@
 
 use super::{Holder, MAX_READ, MemberRow, Move, Shares};
 use crate::complaint::printable;
-use crate::output::terminal::align_columns;
-use crate::output::times::{ago, ranges};
+use crate::output::times::ago;
+use crate::output::{align_columns, ranges};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use tenure_core::Problem;
