@@ -2,14 +2,15 @@
 //! settings table defines the options of commands that use an election.
 
 use super::compose::ComposeArguments;
-use super::manual::{CompletionsArguments, ManArguments};
 use super::sandbox::StoreArguments;
 use super::settings::{MAX_WIDTH, Setting, format_section, with_options};
-use crate::VERSION;
 use crate::complaint::DOUBLE_DASH_ADVICE;
+use crate::output::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 #[cfg(feature = "demo")]
 use super::sandbox::DemoArguments;
@@ -80,6 +81,21 @@ pub(super) enum Command {
     Completions(CompletionsArguments),
     /// Writes the manual pages
     Man(ManArguments),
+}
+
+#[derive(Args)]
+#[command(after_long_help = COMPLETIONS_HELP)]
+pub(super) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+#[derive(Args)]
+pub(super) struct ManArguments {
+    /// The directory for the pages tenure.1, tenure-run.1 and so on; without it, prints only the
+    /// first
+    pub directory: Option<PathBuf>,
 }
 
 /// Returns the program, with the options that `table` defines for its commands.
@@ -418,6 +434,12 @@ that already ran while the clock was ahead will run again when their time comes.
 
 Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the settings, there is \
 no such election, or it was not confirmed; 130 it was interrupted.";
+
+const COMPLETIONS_HELP: &str = "\
+Where shells look for it:
+  bash  tenure completions bash > ~/.local/share/bash-completion/completions/tenure
+  zsh   tenure completions zsh > \"${fpath[1]}/_tenure\"
+  fish  tenure completions fish > ~/.config/fish/completions/tenure.fish";
 
 #[cfg(test)]
 mod tests {

@@ -34,9 +34,6 @@ use std::process::ExitCode;
 use supervisor::ProcessRole;
 use tokio::runtime::Builder;
 
-/// The version number of the program, followed by the commit and its date.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TENURE_BUILD"));
-
 /// Runs the program with the arguments and the environment of this process.
 pub fn main() -> ExitCode {
     exit_code(run_command())

@@ -1,38 +1,16 @@
 //! `tenure completions` and `tenure man`: the command line for shells and as manual pages.
 
-use super::args;
+use super::args::{self, CompletionsArguments, ManArguments};
 use super::settings::table::TABLE;
 use super::settings::{Kind, Setting};
-use crate::VERSION;
-use crate::output::{CommandResult, fail, print};
+use crate::output::{CommandResult, VERSION, fail, print};
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, Args, Command, ValueHint};
+use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::{fs, io};
-
-const COMPLETIONS_HELP: &str = "\
-Where shells look for it:
-  bash  tenure completions bash > ~/.local/share/bash-completion/completions/tenure
-  zsh   tenure completions zsh > \"${fpath[1]}/_tenure\"
-  fish  tenure completions fish > ~/.config/fish/completions/tenure.fish";
-
-#[derive(Args)]
-#[command(after_long_help = COMPLETIONS_HELP)]
-pub(super) struct CompletionsArguments {
-    /// The shell
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-#[derive(Args)]
-pub(super) struct ManArguments {
-    /// The directory for the pages tenure.1, tenure-run.1 and so on; without it, prints only the
-    /// first
-    pub directory: Option<PathBuf>,
-}
 
 pub(super) fn completions(arguments: &CompletionsArguments) -> CommandResult {
     print(&script(arguments.shell, TABLE));

@@ -1,5 +1,5 @@
-//! Output: standard streams and the exit codes of failed commands, text for terminals, the log, and
-//! telemetry.
+//! Output: standard streams and the exit codes of failed commands, text for terminals, the version,
+//! the log, and telemetry.
 
 #[cfg(feature = "otel")]
 mod collector;
@@ -16,6 +16,9 @@ use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The version number of the program, followed by the commit and its date.
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TENURE_BUILD"));
 
 /// Exit code: wrong usage, or the command failed.
 pub(crate) const UNUSABLE: u8 = 2;

@@ -12,11 +12,12 @@ use super::settings::table::{
 };
 use super::settings::{CommandLine, Elections, Value};
 use super::signals::{REPEAT_WINDOW, Signals};
-use crate::VERSION;
 use crate::complaint::printable;
 use crate::configuration::Configuration;
 use crate::output::log::{Log, Output, json_text};
-use crate::output::{CommandResult, align_columns, complain, eprint, fail, print, print_wrapped};
+use crate::output::{
+    CommandResult, VERSION, align_columns, complain, eprint, fail, print, print_wrapped,
+};
 use crate::run::candidacy::Candidacy;
 use crate::run::engine;
 use crate::run::startup::{Shared, leave_wills, set_up_process};

@@ -2,8 +2,8 @@
 
 use super::handler::{self, WorkDescription};
 use super::ready;
-use crate::VERSION;
 use crate::configuration::{Configuration, expiry};
+use crate::output::VERSION;
 use crate::output::log::{Log, LogContext};
 use crate::output::telemetry::CandidateTelemetry;
 use crate::output::times::schedule_zone;

@@ -366,6 +366,4 @@ fn find_election(
 }
 
 #[cfg(test)]
-mod pattern_tests;
-#[cfg(test)]
 mod tests;

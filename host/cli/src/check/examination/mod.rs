@@ -7,8 +7,6 @@
 
 mod account_properties;
 #[cfg(test)]
-mod scratch_tests;
-#[cfg(test)]
 mod tests;
 mod times;
 mod trial;

@@ -1,3 +1,5 @@
+mod pattern;
+
 use super::super::Setting;
 use super::super::table::{
     ALLOW_HOST, CA_FILE, COMMAND, CONNECTION_STRING_FILE, CRON, ENV, EVERY, HANDLER, LEASE, LOG,

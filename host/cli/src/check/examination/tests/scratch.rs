@@ -1,6 +1,6 @@
 //! Tests of the names of the scratch blob.
 
-use super::*;
+use super::super::*;
 use proptest::prelude::*;
 
 #[test]
