@@ -134,8 +134,8 @@ pub mod fuzzing {
         }
     }
 
-    /// Parses messages between the runner and its supervisors, and the stream of a leader. Checks that
-    /// a parsed line stays the same when it is written and parsed again.
+    /// Parses messages between the runner and its supervisors, and the stream of a leader. Checks
+    /// that a parsed line stays the same when it is written and parsed again.
     pub fn messages(data: &[u8]) {
         let _ = tenure_server::watch::accepts_stream(data);
         #[cfg(unix)]

@@ -184,8 +184,8 @@ pub(crate) fn ranges(numbers: &[u32]) -> String {
 
 #[cfg(not(feature = "otel"))]
 pub(crate) mod telemetry {
-    //! Replacement for a build without OpenTelemetry: it sends nothing, and reports that if variables
-    //! enable it.
+    //! Replacement for a build without OpenTelemetry: it sends nothing, and reports that if
+    //! variables enable it.
 
     use super::log::{Log, LogContext};
     use std::time::Duration;

@@ -50,7 +50,7 @@ impl Configuration {
             return None;
         }
         let periods = stop_time::Periods::from_timings(&self.settings.options.timings()?);
-        let configured = configured.or(stop_time::with_failover(periods));
+        let configured = configured.or(stop_time::default_with_failover(periods));
         let breach = stop_time::check(configured.unwrap_or(tenure_supervisor::STOP_TIME), periods);
         if let Some((problem, advice)) = &breach {
             self.complain(&STOP_TIME, problem, advice);
@@ -240,10 +240,10 @@ mod stop_time {
         }
     }
 
-    /// Returns the default stop time with failover, where validity may end soon after a beat. It is as
-    /// long as the periods allow. If possible, the stop begins only after an unanswered beat was
+    /// Returns the default stop time with failover, where validity may end soon after a beat. It is
+    /// as long as the periods allow. If possible, the stop begins only after an unanswered beat was
     /// retried. `None` without failover.
-    pub(super) fn with_failover(periods: Periods) -> Option<Duration> {
+    pub(super) fn default_with_failover(periods: Periods) -> Option<Duration> {
         let Periods { validity, renew, failover } = periods;
         // A due beat may take half of the remaining time.
         let tried_again = renew + validity.saturating_sub(renew) / 2 + Duration::from_millis(100);
@@ -263,7 +263,7 @@ mod stop_time {
         if time <= available {
             return None;
         }
-        let (without, otherwise) = match failover {
+        let (limit_text, alternative) = match failover {
             true => ("a beat, and beats every", "a longer failover"),
             false => (
                 "a renewal, and renews every",
@@ -271,19 +271,19 @@ mod stop_time {
             ),
         };
         let problem = format!(
-            "a stop time of {} does not fit: a leader may act for {} without {without} {}",
+            "a stop time of {} does not fit: a leader may act for {} without {limit_text} {}",
             format_duration(time),
             format_duration(validity),
             format_duration(renew),
         );
         let advice = match available < SHORTEST_STOP_TIME {
-            true => format!("choose {otherwise}"),
+            true => format!("choose {alternative}"),
             false => {
                 let whole = if available < Duration::from_secs(1) { 100 } else { 1_000 };
                 let millis =
                     u64::try_from(available.as_millis()).unwrap_or(u64::MAX) / whole * whole;
                 let most = format_duration(Duration::from_millis(millis));
-                format!("choose {most} or less, or {otherwise}")
+                format!("choose {most} or less, or {alternative}")
             }
         };
         Some((problem, advice))
@@ -331,15 +331,15 @@ mod stop_time {
                 (failover_periods(1_700, 500), 700),
                 (failover_periods(1_100, 333), 267),
             ] {
-                assert_eq!(with_failover(periods), Some(ms(time)));
+                assert_eq!(default_with_failover(periods), Some(ms(time)));
                 assert_eq!(check(ms(time), periods), None);
             }
             // With 1 s, nothing can be stopped in time.
-            let short = with_failover(failover_periods(400, 166)).unwrap();
+            let short = default_with_failover(failover_periods(400, 166)).unwrap();
             let (problem, advice) = check(short, failover_periods(400, 166)).unwrap();
             assert!(problem.contains("for 400ms without a beat"), "{problem}");
             assert_eq!(advice, "choose a longer failover");
-            assert_eq!(with_failover(DEFAULT), None);
+            assert_eq!(default_with_failover(DEFAULT), None);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Reads the file, and parses it into values with their positions. Rejects secrets in it, because it
-//! is copied, mailed and put under version control.
+//! Reads the file, and parses it into values with their positions. Rejects secrets in it, because
+//! it is copied, mailed and put under version control.
 
 use super::table::{CONNECTION_STRING_FILE, ELECTION};
 use super::{Kind, Scope, Setting};
