@@ -1,12 +1,38 @@
 //! `tenure compose`: combines an election and a handler into one component.
 
-use super::args::ComposeArguments;
-use crate::output::stdio::{CommandResult, fail, print};
+use crate::output::{CommandResult, fail, print};
+use clap::Args;
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenure_wasmtime::compose::{self, Composed};
+
+const COMPOSE_HELP: &str = "\
+The composed component runs one whole turn for each call: as a command (wasi:cli/run), as an HTTP server (POST \
+/tick, GET /leader, GET /healthz) or by Spin's cron trigger. It is configured by the variables TENURE_ELECTION, \
+AZURE_STORAGE_CONNECTION_STRING, TENURE_EVERY or TENURE_CRON and the others; over HTTP, TENURE_TICK_TOKEN too. The \
+handler sees none of them.
+
+Nothing renews the lease during a turn there. It lasts 60 s unless TENURE_LEASE says otherwise. A turn that takes \
+longer than the lease less the margin (48 s) has the outcome `overran`. A handler that traps ends the whole instance: \
+its slot stays claimed, and the lease is not released, but expires.
+
+Exit codes: 0 it is written; 2 it is not.";
+
+#[derive(Args)]
+#[command(after_long_help = COMPOSE_HELP)]
+pub(super) struct ComposeArguments {
+    /// The handler: a component that exports tenure:election/leader-handler
+    #[arg(value_name = "HANDLER.wasm")]
+    pub handler: PathBuf,
+    /// Where to write the composed component
+    #[arg(short, long, value_name = "APP.wasm")]
+    pub output: PathBuf,
+    /// Replaces an existing file
+    #[arg(long)]
+    pub force: bool,
+}
 
 pub(super) fn compose(arguments: &ComposeArguments) -> CommandResult {
     let ComposeArguments { handler, output, force } = arguments;

@@ -9,31 +9,24 @@ mod check;
 mod complaint;
 mod compose;
 mod configuration;
-#[cfg(feature = "demo")]
-mod demo;
-#[doc(hidden)]
-pub mod fuzzing;
 #[cfg(unix)]
 mod lock;
 mod manual;
 mod orders;
 mod output;
-mod ranges;
 mod repair;
 mod run;
+mod sandbox;
 mod service_manager;
 mod settings;
 mod signals;
 mod status;
-mod store;
 #[cfg_attr(not(unix), path = "supervisor/none.rs")]
 mod supervisor;
-mod unknown_variables;
-mod version;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
-use output::stdio::{CommandResult, exit_code, fail_with_os_error};
+use output::{CommandResult, exit_code, fail_with_os_error};
 use settings::CommandLine;
 use settings::table::TABLE;
 use std::process::ExitCode;
@@ -85,12 +78,12 @@ fn run_command() -> ExitCode {
         Command::Transfer => on_runtime(1, fail_with_os_error, orders::transfer(line)),
         Command::Trigger => on_runtime(1, fail_with_os_error, orders::trigger(line)),
         Command::Break => on_runtime(1, fail_with_os_error, repair::break_lease(line)),
-        Command::Store(arguments) => on_runtime(2, fail_with_os_error, store::store(&arguments)),
+        Command::Store(arguments) => on_runtime(2, fail_with_os_error, sandbox::store(&arguments)),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
         Command::Compose(arguments) => compose::compose(&arguments),
         #[cfg(feature = "demo")]
-        Command::Demo(arguments) => on_runtime(2, fail_with_os_error, demo::demo(&arguments)),
+        Command::Demo(arguments) => on_runtime(2, fail_with_os_error, sandbox::demo(&arguments)),
     }
     .unwrap_or_else(|code| code)
 }
@@ -120,4 +113,36 @@ fn on_runtime(
     // A name resolution in progress must not delay the exit.
     runtime.shutdown_background();
     result
+}
+
+#[doc(hidden)]
+pub mod fuzzing {
+    //! Functions for fuzzing the parsers of the program. They panic if a property does not hold.
+
+    use crate::settings::complaints_in;
+    #[cfg(unix)]
+    use tenure_supervisor::round_trips;
+
+    /// Parses a settings file, and checks that each complaint names its place.
+    pub fn settings_file(data: &[u8]) {
+        let Ok(text) = str::from_utf8(data) else { return };
+        for complaint in complaints_in(text) {
+            assert!(complaint.source.starts_with("t.toml:"), "{complaint}");
+            let message = complaint.to_string();
+            assert!(!message.contains(|c: char| c.is_control() && c != '\n'), "{message:?}");
+        }
+    }
+
+    /// Parses messages between the runner and its supervisors, and the stream of a leader. Checks
+    /// that a parsed line stays the same when it is written and parsed again.
+    pub fn messages(data: &[u8]) {
+        let _ = tenure_server::watch::accepts_stream(data);
+        #[cfg(unix)]
+        for line in String::from_utf8_lossy(data).lines() {
+            for written in round_trips(line) {
+                let again = round_trips(written.trim_end());
+                assert!(again.contains(&written), "{line:?}: {written:?} is {again:?}");
+            }
+        }
+    }
 }

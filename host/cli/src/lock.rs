@@ -5,8 +5,8 @@
 use crate::complaint::{Complaint, printable, report};
 use crate::configuration::Configuration;
 use crate::output::log::{Log, Output, WriterHandle};
-use crate::output::stdio::{CommandResult, eprint, fail};
 use crate::output::telemetry::Telemetry;
+use crate::output::{CommandResult, eprint, fail};
 use crate::run::candidacy::Contender;
 use crate::run::startup::{Shared, enable_last_wills, raise_descriptor_limit, set_up_process};
 use crate::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};

@@ -1,10 +1,9 @@
 //! `tenure completions` and `tenure man`: the command line for shells and as manual pages.
 
 use super::args::{self, CompletionsArguments, ManArguments};
-use super::settings::setting::{Kind, Setting};
 use super::settings::table::TABLE;
-use super::version::VERSION;
-use crate::output::stdio::{CommandResult, fail, print};
+use super::settings::{Kind, Setting};
+use crate::output::{CommandResult, VERSION, fail, print};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;

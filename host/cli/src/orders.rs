@@ -2,7 +2,7 @@
 
 use crate::complaint::printable;
 use crate::configuration::Configuration;
-use crate::output::stdio::{CommandResult, eprint, fail, fail_with, print_wrapped};
+use crate::output::{CommandResult, eprint, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{DEFAULT_WAIT, ID, TO, TRANSFER_WAIT, TRIGGER_WAIT};
 use std::hash::{BuildHasher as _, RandomState};

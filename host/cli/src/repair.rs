@@ -3,8 +3,8 @@
 
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
-use crate::output::stdio::{CommandResult, UNUSABLE, eprint, fail, fail_with, print_wrapped};
 use crate::output::times::described_zone;
+use crate::output::{CommandResult, UNUSABLE, eprint, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{NEW_SHARES, PERIOD, YES};
 use crate::signals::Signals;

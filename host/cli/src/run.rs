@@ -13,8 +13,8 @@ mod systemd;
 
 use crate::configuration::{Configuration, Split};
 use crate::output::log::{Log, LogContext, Output, Style, WriterHandle};
-use crate::output::stdio::{CommandResult, fail_with_complaints, fail_with_os_error};
 use crate::output::telemetry::Telemetry;
+use crate::output::{CommandResult, fail_with_complaints, fail_with_os_error};
 use crate::settings::{CommandLine, Elections, ResolvedSettings};
 use crate::signals::{REPEAT_WINDOW, Signals};
 use crate::supervisor::{self, Link, Supervised};

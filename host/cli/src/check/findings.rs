@@ -1,8 +1,7 @@
 //! Findings of a check, as text lines and as JSON objects.
 
 use crate::complaint::printable;
-use crate::output::stdio::{UNUSABLE, print};
-use crate::output::terminal::{columns, wants_colour, wrap_words};
+use crate::output::{UNUSABLE, columns, print, wants_colour, wrap_words};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::io::{IsTerminal, stdout};

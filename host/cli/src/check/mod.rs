@@ -1,7 +1,6 @@
 //! `tenure check`: validates the settings of `tenure run`, shows what they mean, and tests the
 //! account.
 
-mod account;
 mod connection;
 mod examination;
 mod findings;
@@ -13,16 +12,16 @@ use super::settings::table::{
 };
 use super::settings::{CommandLine, Elections, Value};
 use super::signals::{REPEAT_WINDOW, Signals};
-use super::version::VERSION;
 use crate::complaint::printable;
 use crate::configuration::Configuration;
 use crate::output::log::{Log, Output, json_text};
-use crate::output::stdio::{CommandResult, complain, eprint, fail, print, print_wrapped};
-use crate::output::terminal::align_columns;
+use crate::output::{
+    CommandResult, VERSION, align_columns, complain, eprint, fail, print, print_wrapped,
+};
 use crate::run::candidacy::Candidacy;
 use crate::run::engine;
 use crate::run::startup::{Shared, enable_last_wills, set_up_process};
-use account::Account;
+use connection::Account;
 use examination::Examination;
 use findings::{Finding, Findings, Verdict, worst};
 use serde_json::json;

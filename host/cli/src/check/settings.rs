@@ -1,8 +1,8 @@
 //! The settings of the elections that are checked, as text and as JSON.
 
 use crate::complaint::printable;
-use crate::output::terminal::{columns, wrap_words};
 use crate::output::times::{now, schedule_zone};
+use crate::output::{columns, wrap_words};
 use crate::run::candidacy::Candidacy;
 use crate::run::handler::WorkDescription;
 use serde_json::{Value, json};

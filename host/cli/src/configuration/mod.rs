@@ -2,32 +2,28 @@
 //! the program.
 
 mod complaints;
-mod election_settings;
-mod file_permissions;
 mod listener;
-mod split;
-#[cfg(unix)]
-mod stop_time;
 #[cfg(test)]
 mod tests;
 mod values;
 mod work;
 
-pub(crate) use election_settings::expiry;
+pub(crate) use complaints::unread_variables;
+#[cfg(test)]
+pub(crate) use complaints::{known_variables, misspelling};
 pub(crate) use listener::listen_address;
-pub(crate) use split::Split;
+pub(crate) use work::Split;
 
-use super::complaint::Complaint;
-use super::unknown_variables;
-use crate::output::stdio::fail_with_complaints;
-use crate::settings::setting::Setting;
+use crate::complaint::{Complaint, redacted};
+use crate::output::fail_with_complaints;
 use crate::settings::table::{
     CA_FILE, CONNECTION_STRING_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, LOCK_POLL,
     MAX_ATTEMPTS, MAX_TENURE, MISSED, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
 };
-use crate::settings::{CommandLine, Elections, ResolvedSettings, Value};
+use crate::settings::{CommandLine, Elections, ResolvedSettings, Setting, Value};
 use crate::supervisor::Link;
-use std::path::PathBuf;
+use chrono::{DateTime, Utc};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::RootCertificates;
@@ -35,8 +31,10 @@ use tenure::engine::{CandidateSettings, Election, Variables};
 #[cfg(unix)]
 use tenure::handler::{AttachedCommand, NotRunnable};
 use tenure::settings::InvalidSettings;
+use tenure_azure::credential::Credential;
+use tenure_azure::secret::Secret;
 use tenure_clock::BootClock;
-use tenure_core::{Options, Orders, Settings, Zone, limits};
+use tenure_core::{Environment, FileError, Options, Orders, SettingId, Settings, Zone, limits};
 use tenure_members::Part;
 
 /// Settings of turns, which require a timer.
@@ -210,7 +208,7 @@ impl Configuration {
             resolved,
         };
         this.check_empty_values();
-        this.complaints.extend(unknown_variables::misspelled(&this.resolved.table));
+        this.complaints.extend(complaints::misspelled_variables(&this.resolved.table));
         this.authorities = this.authorities_of(&CA_FILE).unwrap_or_default();
         this
     }
@@ -245,6 +243,15 @@ impl Configuration {
         (election, read)
     }
 
+    /// Reads and validates the settings of the election. Returns none after adding complaints.
+    pub(crate) fn read(&mut self) -> Option<Settings> {
+        let read = Settings::read_from(&LocalEnvironment {
+            settings: &self.settings,
+            resolved: &self.resolved,
+        });
+        read.map_err(|complaints| self.add_complaints(complaints)).ok()
+    }
+
     /// Returns true if the work lasts as long as the leadership.
     pub(crate) fn while_leading(&self) -> bool {
         self.settings.options.while_leading == Some(true)
@@ -276,7 +283,7 @@ impl Configuration {
                 self.resolved.get(setting).filter(|value| !value.items.is_empty()).map(Value::path)
             }
         });
-        files.filter_map(|file| file_permissions::warning(&file)).collect()
+        files.filter_map(|file| file_permission_warning(&file)).collect()
     }
 }
 
@@ -293,4 +300,72 @@ fn credential_variables(resolved: &ResolvedSettings) -> Variables {
         credential.set(CONNECTION_STRING_FILE.variable, path.to_string_lossy());
     }
     credential
+}
+
+/// Returns a warning if other users may read a file with a secret: its mode permits it, and they
+/// may enter each directory above it.
+#[cfg(unix)]
+fn file_permission_warning(file: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    const READ: u32 = 0o004;
+    const ENTER: u32 = 0o001;
+    // Other code reports files that cannot be read.
+    let mode = |path: &Path| std::fs::metadata(path).ok().map(|known| known.mode() & 0o7777);
+    let resolved = file.canonicalize().ok()?;
+    let file_mode = mode(&resolved)?;
+    let grants = |path: &Path, right| mode(path).is_some_and(|mode| mode & right != 0);
+    let is_reachable = resolved.ancestors().skip(1).all(|directory| grants(directory, ENTER));
+    (file_mode & READ != 0 && is_reachable).then(|| {
+        format!(
+            "every user of this machine may read {}, which holds a secret (mode {file_mode:04o}): chmod it to 600, or to \
+             640 for a group that needs it",
+            redacted(&file.to_string_lossy())
+        )
+    })
+}
+
+#[cfg(not(unix))]
+fn file_permission_warning(_: &Path) -> Option<String> {
+    None
+}
+
+/// Returns the expiry of the shared access signature in the current settings and their files. None
+/// for any other credential.
+pub(crate) fn expiry(settings: &CandidateSettings) -> Option<DateTime<Utc>> {
+    match Settings::read_from(settings).ok()?.account.credential() {
+        Credential::Sas(sas) => sas.validity_bounds().1,
+        _ => None,
+    }
+}
+
+/// Settings and the files that they name, as this process reads them. Messages name a setting as it
+/// was given.
+struct LocalEnvironment<'s> {
+    settings: &'s CandidateSettings,
+    resolved: &'s ResolvedSettings,
+}
+
+impl Environment for LocalEnvironment<'_> {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.settings.variable(name)
+    }
+
+    fn file(&self, path: &str) -> Result<Secret, FileError> {
+        self.settings.file(path)
+    }
+
+    fn options(&self) -> Option<&Options> {
+        self.settings.options()
+    }
+
+    fn setting_name(&self, setting: SettingId, about: SettingId) -> String {
+        let row = |id: SettingId| self.resolved.find_by_variable(id.variable());
+        match row(setting) {
+            Some(known) => {
+                let about = row(about).and_then(|about| self.resolved.get(about));
+                self.resolved.display_name(known, about)
+            }
+            None => setting.variable().to_owned(),
+        }
+    }
 }

@@ -5,9 +5,8 @@ use crate::args::program;
 use crate::settings::table::{
     COMMAND, GRACE, INTERVAL, LOG, MEMORY_LIMIT, PERIOD, TABLE, WEBHOOK_CA_FILE,
 };
-use std::path::Path;
 use std::time::Duration;
-use tenure_core::{SettingId, variable};
+use tenure_core::variable;
 
 /// Resolves the settings of a command with these arguments, before validation.
 fn for_command(command: &str, arguments: &[&str]) -> Configuration {
@@ -283,4 +282,32 @@ fn a_file_that_the_component_cannot_read_is_named() {
     let elsewhere = refusal("/run/secret");
     assert_eq!(elsewhere.source, "the election component");
     assert!(elsewhere.problem.ends_with("unread; open it"), "{elsewhere}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_secret_is_for_its_owner() {
+    use std::fs::{Permissions, create_dir, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let mode = |path: &Path, mode| set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(folder.path(), 0o711);
+    let directory = folder.path().join("d");
+    let file = directory.join("token");
+    create_dir(&directory).unwrap();
+    write(&file, "x").unwrap();
+    for (directory_mode, file_mode, expected) in [
+        (0o755, 0o644, true),
+        (0o755, 0o604, true),
+        (0o755, 0o640, false),
+        (0o755, 0o600, false),
+        (0o700, 0o644, false),
+    ] {
+        mode(&directory, directory_mode);
+        mode(&file, file_mode);
+        let warned = file_permission_warning(&file);
+        assert_eq!(warned.is_some(), expected, "{directory_mode:o} {file_mode:o}");
+        assert!(warned.is_none_or(|text| text.contains(&format!("mode {file_mode:04o}"))));
+    }
+    assert_eq!(file_permission_warning(&directory.join("none")), None);
 }

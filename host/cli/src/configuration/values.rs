@@ -3,8 +3,8 @@
 use super::Configuration;
 use crate::complaint::redacted;
 use crate::output::log::{Format, LogContext, Output, Style};
-use crate::settings::setting::{Kind, Part, Range, Setting};
 use crate::settings::table::{LOG, LOG_LEVEL};
+use crate::settings::{Kind, Part, Range, Setting};
 use bytesize::ByteSize;
 use std::time::Duration;
 use tenure::RootCertificates;

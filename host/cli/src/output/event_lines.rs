@@ -1,15 +1,15 @@
 //! Formats events as text lines.
 
-use super::terminal::wrap_words;
 use super::times::{attempt_clause, last_success_clause, whole_seconds};
+use super::wrap_words;
 use crate::complaint::printable;
 use anstyle::{AnsiColor, Style};
 use std::time::Duration;
 use tenure::Event;
 use tenure::handler::{Stream, TurnEnd};
-use tenure::status::{UpcomingTurn, local_time};
+use tenure::status::{TurnSummary, UpcomingTurn, local_time};
 use tenure_base::duration::format_duration;
-use tenure_core::Zone;
+use tenure_core::{Turn, Zone};
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const RED: Style = AnsiColor::Red.on_default();
@@ -67,35 +67,10 @@ pub(crate) fn format_line(
         .to_owned()
 }
 
+/// Returns the style and the name of the event's line, and its text.
 fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> {
     Some(match event {
-        Event::Starting {
-            version,
-            candidate,
-            election,
-            elector,
-            schedule,
-            work,
-            lease,
-            failover,
-            account,
-            credential,
-        } => {
-            let schedule = schedule.as_deref().unwrap_or("no timer");
-            let lease = format_duration(*lease);
-            let failover = failover.map(|time| format!(", failover {}", format_duration(time)));
-            let failover = failover.unwrap_or_default();
-            let summary = match work {
-                Some(work) => {
-                    format!("contends for {election}; {schedule}: {work}; lease {lease}{failover}")
-                }
-                None => format!("observes {election}"),
-            };
-            let text = format!(
-                "{version}: {candidate} {summary}; elector: {elector}; account {account}; credential: {credential}"
-            );
-            (PLAIN, "tenure", text)
-        }
+        Event::Starting { .. } => (PLAIN, "tenure", describe_candidate(event)?),
         Event::Note { detail } => (DIM, "note", detail.clone()),
         Event::Following { leader, term } => {
             let leader = leader.as_deref().unwrap_or("a leader whose name is not known");
@@ -112,30 +87,10 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
             "renewed",
             format!("term {term}, to be renewed within {}", format_elapsed(*valid_for)),
         ),
-        Event::TurnStarted { turn } => {
-            let trigger =
-                turn.trigger.as_ref().map_or_else(String::new, |id| format!(", trigger {id}"));
-            let attempt = attempt_clause(turn.attempt);
-            let late = if turn.past_due { ", past due" } else { "" };
-            let missed = match turn.missed {
-                0 => String::new(),
-                1 => ", 1 slot missed".to_owned(),
-                count => format!(", {count} slots missed"),
-            };
-            let slot = local_time(turn.slot, zone);
-            (PLAIN, "turn", format!("{slot}{trigger}{attempt}{late}{missed}"))
-        }
-        Event::TurnEnded { turn, end, elapsed, other_turns: before } => {
-            let (style, success) = match end {
-                TurnEnd::Succeeded => (PLAIN, String::new()),
-                _ => (YELLOW, last_success_clause(before, zone)),
-            };
-            let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
-            let (slot, elapsed) = (local_time(turn.slot, zone), format_elapsed(*elapsed));
-            let next = next_turn_clause(before.next_turn.as_ref());
-            let trigger = turn.trigger.as_ref().map(|id| format!(", trigger {id},"));
-            let trigger = trigger.unwrap_or_default();
-            (style, "turn", format!("{slot}{trigger} {end} after {elapsed}{detail}{success}{next}"))
+        Event::TurnStarted { turn } => (PLAIN, "turn", describe_turn_start(turn, zone)),
+        Event::TurnEnded { turn, end, elapsed, other_turns } => {
+            let style = if matches!(end, TurnEnd::Succeeded) { PLAIN } else { YELLOW };
+            (style, "turn", describe_turn_end(turn, end, *elapsed, other_turns, zone))
         }
         Event::StoodDown { term, reason } => {
             (YELLOW, "stood down", format!("term {term}, {reason}"))
@@ -163,6 +118,71 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
     })
 }
 
+/// Describes the candidate of the event [`Starting`](Event::Starting). Returns none for other
+/// events.
+fn describe_candidate(event: &Event) -> Option<String> {
+    let Event::Starting {
+        version,
+        candidate,
+        election,
+        elector,
+        schedule,
+        work,
+        lease,
+        failover,
+        account,
+        credential,
+    } = event
+    else {
+        return None;
+    };
+    let schedule = schedule.as_deref().unwrap_or("no timer");
+    let lease = format_duration(*lease);
+    let failover = failover.map(|time| format!(", failover {}", format_duration(time)));
+    let failover = failover.unwrap_or_default();
+    let summary = match work {
+        Some(work) => {
+            format!("contends for {election}; {schedule}: {work}; lease {lease}{failover}")
+        }
+        None => format!("observes {election}"),
+    };
+    Some(format!(
+        "{version}: {candidate} {summary}; elector: {elector}; account {account}; credential: {credential}"
+    ))
+}
+
+fn describe_turn_start(turn: &Turn, zone: Zone) -> String {
+    let trigger = turn.trigger.as_ref().map_or_else(String::new, |id| format!(", trigger {id}"));
+    let attempt = attempt_clause(turn.attempt);
+    let late = if turn.past_due { ", past due" } else { "" };
+    let missed = match turn.missed {
+        0 => String::new(),
+        1 => ", 1 slot missed".to_owned(),
+        count => format!(", {count} slots missed"),
+    };
+    let slot = local_time(turn.slot, zone);
+    format!("{slot}{trigger}{attempt}{late}{missed}")
+}
+
+fn describe_turn_end(
+    turn: &Turn,
+    end: &TurnEnd,
+    elapsed: Duration,
+    other_turns: &TurnSummary,
+    zone: Zone,
+) -> String {
+    let success = match end {
+        TurnEnd::Succeeded => String::new(),
+        _ => last_success_clause(other_turns, zone),
+    };
+    let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
+    let (slot, elapsed) = (local_time(turn.slot, zone), format_elapsed(elapsed));
+    let next = next_turn_clause(other_turns.next_turn.as_ref());
+    let trigger = turn.trigger.as_ref().map(|id| format!(", trigger {id},"));
+    let trigger = trigger.unwrap_or_default();
+    format!("{slot}{trigger} {end} after {elapsed}{detail}{success}{next}")
+}
+
 /// Describes the next turn, unless it is too close to be worth mentioning.
 fn next_turn_clause(next: Option<&UpcomingTurn>) -> String {
     let next = next.filter(|next| next.in_ms >= SOON_MS);
@@ -180,8 +200,8 @@ fn format_elapsed(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::status::{EndedTurn, TurnSummary};
-    use tenure_core::{Timestamp, Turn};
+    use tenure::status::EndedTurn;
+    use tenure_core::Timestamp;
 
     const LAYOUT: Layout<'_> =
         Layout { election: None, zone: Zone::UTC, colour: false, width: None };

@@ -3,9 +3,8 @@
 //! A thread of its own writes it, so that a blocked reader does not delay the candidate, which has
 //! deadlines to meet.
 
-use super::terminal::columns;
 use super::times::time_of_day;
-use super::{event_lines, terminal};
+use super::{columns, event_lines, wants_colour};
 use crate::complaint::is_deceptive;
 use chrono::{DateTime, Local, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
@@ -142,7 +141,7 @@ impl Log {
         let (lines, queue) = channel();
         let election_lines = LineQuota::new("events", ELECTION_CAPACITY);
         let handler_lines = LineQuota::new("lines of the handler", HANDLER_CAPACITY);
-        let colour = terminal && terminal::wants_colour();
+        let colour = terminal && wants_colour();
         let log = Self {
             problems_only: false,
             lines,

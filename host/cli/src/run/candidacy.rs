@@ -3,13 +3,13 @@
 use super::handler::{self, WorkDescription};
 use super::ready;
 use crate::configuration::{Configuration, Split, expiry};
+use crate::output::VERSION;
 use crate::output::log::{Log, LogContext};
 use crate::output::telemetry::CandidateTelemetry;
 use crate::output::times::schedule_zone;
 use crate::settings::ResolvedSettings;
 use crate::settings::table::{GRACE, READY_CMD};
 use crate::supervisor::Link;
-use crate::version::VERSION;
 use chrono::Utc;
 use std::ffi::OsString;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The engine that runs the components of a command, and loads them.
 
+use crate::output::eprint;
 use crate::output::log::Log;
-use crate::output::stdio::eprint;
 use std::sync::Once;
 use std::time::Duration;
 use tenure::Event;

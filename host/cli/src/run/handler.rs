@@ -4,12 +4,11 @@ use super::engine;
 use crate::complaint::redacted_address;
 use crate::configuration::Configuration;
 use crate::output::log::Log;
-use crate::settings::setting::Setting;
-use crate::settings::setting::Work as Kind;
 use crate::settings::table::{
     ALLOW_HOST, COMMAND, EVERY, HANDLER, MEMORY_LIMIT, NO_WORK, TURN_TIMEOUT, WEBHOOK,
     WEBHOOK_CA_FILE, WEBHOOK_TIMEOUT, WHILE_LEADING,
 };
+use crate::settings::{Setting, Work as Kind};
 use serde::Serialize;
 use std::env;
 use std::fmt;

@@ -2,12 +2,11 @@
 
 use super::candidacy::{Candidacy, CandidateFront};
 use super::engine;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, unread_variables};
 use crate::output::log::Log;
 use crate::settings::Elections;
 use crate::settings::table::{COMMAND, HANDLER, LISTEN, NO_WORK};
 use crate::supervisor::Link;
-use crate::unknown_variables;
 #[cfg(unix)]
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
@@ -67,7 +66,7 @@ pub(crate) async fn set_up_process(
             first.check_unused_options();
         }
         authorities = first.authorities.clone();
-        notes.extend(unknown_variables::unread(&first.resolved.table));
+        notes.extend(unread_variables(&first.resolved.table));
     }
     configurations.iter().filter_map(Configuration::recorded_host).for_each(|h| hosts.add(&h));
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());

@@ -1,8 +1,8 @@
 //! Generates the command line from the table: options with their help, and their values.
 
-use super::setting::{Kind, Part, Range, Setting};
 use super::table::OTHERS;
-use crate::output::terminal::{columns, wrap_words};
+use super::{Kind, Part, Range, Setting};
+use crate::output::{columns, wrap_words};
 use clap::builder::Styles;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};

@@ -1,11 +1,14 @@
-//! Parses the file into values with their positions.
+//! Reads the file, and parses it into values with their positions. Rejects secrets in it, because
+//! it is copied, mailed and put under version control.
 
-use super::secret;
-use super::setting::{Kind, Scope, Setting};
-use super::source::{SettingsFile, ValueItem};
 use super::table::{CONNECTION_STRING_FILE, ELECTION};
+use super::{Kind, Scope, Setting};
 use crate::complaint::{Complaint, printable, redacted};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -17,6 +20,107 @@ const HELP: &str =
 /// The advice for a command that is written as one string.
 const COMMAND_ADVICE: &str = "write the program and each argument as separate strings, as in command = [\"backup\", \
                     \"--all\"]; to run a shell line, command = [\"sh\", \"-c\", \"…\"]";
+
+/// Maximum size of the file in bytes, so that an endless file does no harm.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// Marks in the name of a key (without dashes and underscores), and the variable for such a secret.
+const SECRET_MARKS: [(&str, &str); 7] = [
+    ("webhooktoken", "TENURE_HANDLER_TOKEN"),
+    ("webhooksecret", "TENURE_HANDLER_SECRET"),
+    ("connectionstring", "AZURE_STORAGE_CONNECTION_STRING"),
+    ("clientsecret", "AZURE_CLIENT_SECRET"),
+    ("sas", "AZURE_STORAGE_SAS_TOKEN"),
+    ("token", "AZURE_STORAGE_AUTH_TOKEN"),
+    ("key", "AZURE_STORAGE_KEY"),
+];
+
+/// Marks of other secrets, not of the account.
+const GENERIC_SECRET_MARKS: [&str; 3] = ["secret", "password", "credential"];
+
+/// One item of a value. A list has several.
+#[derive(Clone)]
+pub(crate) struct ValueItem {
+    pub text: OsString,
+    /// The position in the file. Empty for other origins.
+    pub place: String,
+}
+
+/// The text of the file, and its lines.
+pub(super) struct SettingsFile {
+    /// The name as it was given.
+    name: String,
+    pub text: String,
+    /// The directory of the file. Relative paths refer to it.
+    pub folder: PathBuf,
+    /// Byte offsets of the lines, for the positions in lists with thousands of names.
+    lines: Vec<usize>,
+}
+
+impl SettingsFile {
+    fn new(name: String, text: String, folder: PathBuf) -> Self {
+        let later = text.match_indices('\n').map(|(end, _)| end + 1);
+        let lines = std::iter::once(0).chain(later).collect();
+        Self { name, text, folder, lines }
+    }
+
+    /// Reads the file that the setting `named_by` names.
+    pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, Complaint> {
+        let name = redacted(&path.to_string_lossy());
+        let complaint = |problem: String, advice: &str| {
+            Complaint::new(format!("{named_by} {name}"), problem, advice)
+        };
+        let bytes = read_bytes(path).map_err(|error| {
+            complaint(
+                format!("the file cannot be read: {error}"),
+                "name a file that this user may read",
+            )
+        })?;
+        if bytes.len() > MAX_BYTES {
+            let advice = "spread the elections over several processes: they are too many for one";
+            return Err(complaint("the file is larger than 1 MiB".to_owned(), advice));
+        }
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        match String::from_utf8(bytes) {
+            // Some editors begin a file with a byte order mark.
+            Ok(text) => {
+                let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+                Ok(Self::new(name, text, folder))
+            }
+            Err(error) => {
+                let valid_bytes = error.utf8_error().valid_up_to();
+                let text = String::from_utf8_lossy(&error.as_bytes()[..valid_bytes]).into_owned();
+                let place = Self::new(name, text, folder).place(valid_bytes);
+                Err(Complaint::new(place, "this is not UTF-8", "save the file as UTF-8"))
+            }
+        }
+    }
+
+    /// Returns the position of a byte as `FILE:LINE:COLUMN`, counted from 1, with columns in
+    /// characters.
+    pub(super) fn place(&self, byte: usize) -> String {
+        // The first line begins at 0.
+        let line = self.lines.partition_point(|start| *start <= byte);
+        let before = self.text.get(self.lines[line - 1]..byte).unwrap_or_default();
+        self.format_location(line, before.chars().count() + 1)
+    }
+
+    /// Formats the position of a line and a column.
+    pub(super) fn format_location(&self, line: usize, column: usize) -> String {
+        format!("{}:{line}:{column}", self.name)
+    }
+
+    /// Creates a file from a text, for tests and fuzzing.
+    pub(super) fn from_text(text: &str) -> Self {
+        Self::new("t.toml".into(), text.to_owned(), "/etc".into())
+    }
+}
+
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// The settings at the beginning of the file, or those of one election.
 #[derive(Default)]
@@ -199,7 +303,7 @@ impl Reader<'_> {
             self.invalid.push(key);
             return self.complain(at, Some(name), problem, &advice);
         }
-        if let Some(advice) = secret::advice(name) {
+        if let Some(advice) = secret_advice(name) {
             self.invalid.push(&CONNECTION_STRING_FILE);
             return self.complain(at, Some(name), problem, &advice);
         }
@@ -287,7 +391,7 @@ impl Reader<'_> {
             let at = name.span().start;
             let name = name.get_ref().as_ref();
             let key_path = format!("{}.{name}", key.name);
-            let secret_advice = secret::advice(name).filter(|_| name.starts_with("AZURE_"));
+            let secret_advice = secret_advice(name).filter(|_| name.starts_with("AZURE_"));
             match value.get_ref() {
                 _ if secret_advice.is_some() => {
                     let problem = "a secret must not stand in this file";
@@ -352,6 +456,25 @@ fn example(key: &Setting) -> String {
         Kind::OneOf(words) => format!("write {name} = \"{}\"", words.join("\" or \"")),
         Kind::List(_) | Kind::Command => format!("write it as in {name} = [\"…\", \"…\"]"),
         Kind::Variables => format!("write it as in {name} = {{ NAME = \"value\" }}"),
+    }
+}
+
+/// Returns the advice for a secret with this key, or none if the key is not for a secret.
+fn secret_advice(key: &str) -> Option<String> {
+    let letters: String = key.chars().filter(char::is_ascii_alphabetic).collect();
+    let letters = letters.to_ascii_lowercase();
+    if letters.ends_with("file") {
+        return None;
+    }
+    let marked = SECRET_MARKS.iter().find(|(mark, _)| letters.contains(mark));
+    match marked {
+        Some((_, variable)) => Some(format!(
+            "set the variable {variable}, or {variable}_FILE to the name of a file that holds it"
+        )),
+        None if GENERIC_SECRET_MARKS.iter().any(|word| letters.contains(word)) => {
+            Some("set the variable that it belongs to, or NAME_FILE to a file that holds it".into())
+        }
+        None => None,
     }
 }
 

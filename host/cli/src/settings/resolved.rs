@@ -3,10 +3,9 @@
 //! messages name it as the operator gave it.
 
 use super::command_line::CommandLine;
-use super::parse::{Content, Section};
-use super::setting::{Kind, Scope, Setting};
-use super::source::ValueItem;
+use super::parse::{Content, Section, ValueItem};
 use super::table::{ADDRESS, ALLOW_HOST, CA_FILE, FOR_EACH, FOR_EACH_FILE, LISTEN, LISTEN_HOST};
+use super::{Kind, Scope, Setting};
 use crate::complaint::{redacted, redacted_address};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

@@ -4,8 +4,8 @@
 //! To add a setting, add a row here, and read it by the name of the row. A setting that the
 //! election component reads is passed on by the variable of the row, and validated there.
 
-use super::setting::Part::{Number, Size, Time, Words};
-use super::setting::{Choice, Kind, Range, Scope, Setting, Work};
+use super::Part::{Number, Size, Time, Words};
+use super::{Choice, Kind, Range, Scope, Setting, Work};
 use std::time::Duration;
 use tenure::handler::DEFAULT_GRACE;
 use tenure_core::{limits, variable};

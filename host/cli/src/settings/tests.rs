@@ -2,13 +2,12 @@
 
 mod page;
 
-use super::setting::{Kind, Range, Setting};
-use super::source::SettingsFile;
+use super::parse::SettingsFile;
 use super::table::{MEMORY_LIMIT, TABLE};
 use super::*;
 use crate::args::program;
-use crate::configuration::Configuration;
-use crate::{manual, unknown_variables};
+use crate::configuration::{Configuration, known_variables, misspelling};
+use crate::manual;
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -19,10 +18,10 @@ static MADE_UP: Setting = Setting {
     content: "",
     kind: Kind::Duration,
     range: Range::Durations(Duration::from_secs(1)..=Duration::from_secs(10)),
-    default: &[setting::Part::Time(Duration::from_secs(2))],
+    default: &[Part::Time(Duration::from_secs(2))],
     commands: &["run", "observe"],
     required: false,
-    scope: setting::Scope::Any,
+    scope: Scope::Any,
     choice: None,
     works: &[],
     component: false,
@@ -101,11 +100,7 @@ fn made_up_setting_is_a_key_and_a_variable() {
 
 #[test]
 fn misspellings_get_a_suggestion() {
-    let complaint = unknown_variables::complaint(
-        "TENURE_SHARPNES",
-        &unknown_variables::known(&table()),
-        &table(),
-    );
+    let complaint = misspelling("TENURE_SHARPNES", &known_variables(&table()), &table());
     assert_eq!(complaint.unwrap().advice, "did you mean TENURE_SHARPNESS?");
     for (file, words) in [
         ("sharpnes = \"1s\"", "did you mean sharpness?"),

@@ -8,12 +8,10 @@ mod watch;
 use crate::complaint::printable;
 use crate::configuration::Configuration;
 use crate::output::log::json_text;
-use crate::output::stdio::{CommandResult, UNUSABLE, complain, print};
-use crate::output::terminal::{columns, wrap_words};
 use crate::output::times::{
     ago, attempt_clause, described_zone, now, turn_duration, until, whole_seconds,
 };
-use crate::ranges::ranges;
+use crate::output::{CommandResult, UNUSABLE, columns, complain, print, ranges, wrap_words};
 use crate::settings::table::{HISTORY, INTERVAL, JSON, WATCH};
 use crate::settings::{CommandLine, Elections};
 use futures_util::{StreamExt as _, stream};

@@ -3,9 +3,8 @@
 
 use super::{MAX_CONCURRENT, Subject};
 use crate::complaint::printable;
-use crate::output::terminal::align_columns;
 use crate::output::times::ago;
-use crate::ranges::ranges;
+use crate::output::{align_columns, ranges};
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

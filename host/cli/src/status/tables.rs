@@ -2,9 +2,8 @@
 
 use super::{View, this_machine};
 use crate::complaint::printable;
-use crate::output::stdio::eprint;
-use crate::output::terminal::align_columns;
 use crate::output::times::{ago, described_zone, elapsed, whole_seconds};
+use crate::output::{align_columns, eprint};
 use std::fmt::Write as _;
 use tenure::status::{ElectionHealth, TurnSummary, local_time};
 use tenure_base::duration::format_duration;

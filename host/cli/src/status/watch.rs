@@ -4,12 +4,11 @@ use super::Subjects;
 use crate::complaint::Complaint;
 use crate::output::event_lines::{Layout, format_line};
 use crate::output::log::{LogContext, json};
-use crate::output::stdio::{CommandResult, complain, fail, report_write_error};
-use crate::output::terminal::{columns, wants_colour};
 use crate::output::times::{
     attempt_clause, described_zone, in_zone, last_success_clause, time_of_day, turn_duration,
     whole_seconds,
 };
+use crate::output::{CommandResult, columns, complain, fail, report_write_error, wants_colour};
 use crate::settings::CommandLine;
 use crate::settings::table::{DEFAULT_INTERVAL, FOR_EACH_FILE};
 use crate::signals::Signals;

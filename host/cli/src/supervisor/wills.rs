@@ -2,8 +2,7 @@
 //! each election, and one for all shares of an election.
 
 use crate::output::log::{Log, LogContext, Style};
-use crate::output::stdio::eprint;
-use crate::ranges::ranges;
+use crate::output::{eprint, ranges};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;

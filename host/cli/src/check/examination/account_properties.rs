@@ -1,11 +1,14 @@
-//! Properties of the account, learned from response headers.
+//! Properties of the account, learned from response headers, and the expiry of the credential.
 
 use super::Finding;
+use chrono::{DateTime, TimeDelta, Utc};
+use std::iter;
 use std::time::Duration;
 use tenure_azure::answer::{Answer, Class};
+use tenure_azure::credential::Credential;
 use tenure_azure::operation::Operation;
 use tenure_base::duration::format_duration;
-use tenure_core::Failover;
+use tenure_core::{Failover, Needs, Settings};
 
 /// The account of every emulator. Its key is public.
 const EMULATOR: &str = "devstoreaccount1";
@@ -193,6 +196,36 @@ fn is_plain(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
 }
 
+/// A credential that expires sooner than this gets a warning.
+const EXPIRY_WARNING: TimeDelta = TimeDelta::days(7);
+
+/// Returns the finding about the credential. `now` is the service's time, as far as it is known.
+pub(super) fn credential_finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
+    const CHECK: &str = "credential";
+    let Needs { credential, notes, .. } = settings.needs(now);
+    let detail = iter::once(credential).chain(notes).collect::<Vec<_>>().join("; ");
+    let Credential::Sas(sas) = settings.account.credential() else {
+        return Finding::good(CHECK, detail);
+    };
+    match sas.validity_bounds() {
+        (Some(start), _) if start > now => Finding::failed(
+            CHECK,
+            format!("{detail}; wait until then, or make one with an earlier st (or none)"),
+        ),
+        (_, Some(expiry)) if expiry <= now => {
+            Finding::failed(CHECK, format!("{detail}; make a new one"))
+        }
+        (_, Some(expiry)) if expiry < now + EXPIRY_WARNING => Finding::warning(
+            CHECK,
+            format!(
+                "{detail}, which is soon: after that nobody can lead; make a new one in time \
+                 (AZURE_STORAGE_SAS_TOKEN_FILE is read again while a candidate runs)"
+            ),
+        ),
+        _ => Finding::good(CHECK, detail),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,6 +315,35 @@ mod tests {
             let finding = facts.versioning(failover);
             assert_eq!((finding.check, finding.verdict), ("versioning", verdict), "{finding:?}");
             assert!(finding.detail.contains(words), "{finding:?}");
+        }
+    }
+
+    fn finding_for_sas(sas: &str) -> Finding {
+        let text = format!(
+            "BlobEndpoint=http://127.0.0.1:1/acc;SharedAccessSignature={sas}&sv=1&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k="
+        );
+        let settings = Settings::read(|name: &str| match name {
+            "TENURE_ELECTION" => Some("jobs/report".into()),
+            "AZURE_STORAGE_CONNECTION_STRING" => Some(text.clone()),
+            _ => None,
+        });
+        // 2026-01-10T00:00:00Z
+        credential_finding(&settings.unwrap(), DateTime::from_timestamp(1_768_003_200, 0).unwrap())
+    }
+
+    #[test]
+    fn sas_verdict_depends_on_its_validity_period() {
+        for (times, verdict, expected) in [
+            ("se=2026-01-10T00:00:00Z", Verdict::Failed, "has expired"),
+            ("se=2026-01-16T23:59:59Z", Verdict::Warning, "which is soon"),
+            ("se=2026-01-17T00:00:00Z", Verdict::Good, "expires at 2026-01-17"),
+            ("st=2026-01-10T00:00:01Z&se=2027-01-01", Verdict::Failed, "not valid before"),
+            ("si=policy", Verdict::Good, "the SAS in the connection string"),
+        ] {
+            let finding = finding_for_sas(&format!("sr=c&sp=rcw&{times}"));
+            assert_eq!(finding.verdict, verdict, "{times}: {finding:?}");
+            assert!(finding.detail.contains(expected), "{times}: {finding:?}");
+            assert!(!finding.detail.contains("c2ln"), "{finding:?}");
         }
     }
 }

@@ -5,17 +5,15 @@
 //! returns [`Finding`]s. A [`Transport`] sends its requests to the account. The election's own blob
 //! and its lease are only read.
 
-mod clock;
-mod credential;
-mod scratch;
+mod account_properties;
+#[cfg(test)]
+mod tests;
 mod times;
 mod trial;
 
 use super::findings::Finding;
-use account_properties::Facts;
+use account_properties::{Facts, credential_finding};
 use chrono::{DateTime, Utc};
-use clock::Offset;
-use scratch::Scratch;
 use std::time::Duration;
 use tenure_azure::BlobName;
 use tenure_azure::answer::{Answer, Class};
@@ -27,7 +25,7 @@ use tenure_core::{
     Chance, CredentialState, Failure, Inspection, LONGEST_FETCH, Moment, Problem, Settings,
     Snapshot, TokenReply, TokenRequest,
 };
-use times::{Times, short_duration};
+use times::{Offset, Times, short_duration};
 
 /// Maximum number of tries of a request without a response.
 const MAX_TRIES: u32 = 2;
@@ -148,7 +146,7 @@ impl<'s, W: Transport> Examination<'s, W> {
     /// Returns the findings about the credential, the requests so far and the clock.
     fn summarize(&mut self, aborted: Option<Aborted>) -> Vec<Finding> {
         let wall = self.transport.wall();
-        let mut all = vec![credential::finding(self.settings, self.clock.correct(wall))];
+        let mut all = vec![credential_finding(self.settings, self.clock.correct(wall))];
         all.append(&mut self.findings);
         let aborted = aborted.map(|Aborted(why)| format!("everything else: {why}"));
         all.extend(aborted.map(|why| Finding::unknown("not tried", why)));
@@ -405,6 +403,41 @@ fn to_time_delta(span: Duration) -> chrono::TimeDelta {
     chrono::TimeDelta::from_std(span).unwrap_or_default()
 }
 
-mod account_properties;
-#[cfg(test)]
-mod tests;
+/// Maximum length of a blob name, in characters.
+const MAX_NAME_LENGTH: usize = 1024;
+
+/// Suffix of a scratch blob that cannot be deleted. Later examinations use it again.
+const PERMANENT_SUFFIX: &str = ".check";
+
+/// Names of the examination's scratch blob, which is next to the election's.
+struct Scratch {
+    temporary: BlobName,
+    permanent: BlobName,
+    /// True if the blob can be deleted. Assumed until a delete request was refused.
+    removable: bool,
+}
+
+impl Scratch {
+    /// Returns the names for the blob of an election, or none if that name is too long. `random`
+    /// keeps concurrent examinations apart.
+    fn new(election: &BlobName, random: u64) -> Option<Self> {
+        Some(Self {
+            temporary: with_suffix(election, &format!("{PERMANENT_SUFFIX}-{random:016x}"))?,
+            permanent: with_suffix(election, PERMANENT_SUFFIX)?,
+            removable: true,
+        })
+    }
+
+    fn name(&self) -> &BlobName {
+        if self.removable { &self.temporary } else { &self.permanent }
+    }
+}
+
+/// Appends the suffix, and truncates a name that is too long. Never returns the election's own
+/// name.
+fn with_suffix(election: &BlobName, suffix: &str) -> Option<BlobName> {
+    let max_length = MAX_NAME_LENGTH - suffix.len();
+    let blob: String = election.blob().chars().take(max_length).collect();
+    let name = BlobName::parse(&format!("{}/{blob}{suffix}", election.container())).ok()?;
+    (name != *election).then_some(name)
+}

@@ -1,5 +1,6 @@
 //! Complete examinations of a simulated service.
 
+mod scratch;
 mod service;
 
 use chrono::{DateTime, TimeDelta, Utc};

@@ -1,7 +1,6 @@
 //! The requests to the scratch blob, in order, and the meaning of each response.
 
-use super::scratch::Scratch;
-use super::{Aborted, Examination, Exchange, Finding, Transport, lacks_permission};
+use super::{Aborted, Examination, Exchange, Finding, Scratch, Transport, lacks_permission};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::{ETag, Operation};
@@ -9,7 +8,7 @@ use tenure_azure::{BlobName, LeaseId, Metadata};
 use tenure_core::fresh_lease_id;
 
 /// The lease on the scratch blob, in seconds: the shortest that the service grants.
-const LEASE: u32 = 15;
+const LEASE_SECONDS: u32 = 15;
 
 /// The metadata field by which an examination recognises its own blob.
 const MARK: &str = "check";
@@ -59,7 +58,7 @@ struct Trial<'e, 's, W> {
     /// True if the lease may be held.
     is_leased: bool,
     /// True if a break of the lease was tried.
-    is_broken: bool,
+    has_tried_break: bool,
     /// The blob's newest ETag, and the previous one.
     etags: [Option<ETag>; 2],
     /// The part of [`CHECKS`] that is still to come.
@@ -82,7 +81,7 @@ impl<W: Transport> Examination<'_, W> {
             ids,
             held_lease: ids[0],
             is_leased: false,
-            is_broken: false,
+            has_tried_break: false,
             etags: [None, None],
             remaining: &CHECKS,
         };
@@ -199,14 +198,16 @@ impl<W: Transport> Trial<'_, '_, W> {
     /// Reports that another examination uses the blob. A blob that cannot be deleted is shared by
     /// all examinations.
     fn in_use(&mut self) -> TrialError {
-        let detail = format!("another tenure check uses {}; try again in {LEASE}s", self.blob);
+        let detail =
+            format!("another tenure check uses {}; try again in {LEASE_SECONDS}s", self.blob);
         self.push_finding(Finding::unknown("permissions", detail));
         TrialError::Untouchable
     }
 
     async fn try_leader_requests(&mut self) -> Result<(), TrialError> {
         let [first, second] = self.ids;
-        let acquire = |lease, if_match| Operation::Acquire { lease, seconds: LEASE, if_match };
+        let acquire =
+            |lease, if_match| Operation::Acquire { lease, seconds: LEASE_SECONDS, if_match };
 
         // A request without a response, or one that names another lease, may have acquired the
         // lease.
@@ -267,7 +268,7 @@ impl<W: Transport> Trial<'_, '_, W> {
     /// failover, but nothing else.
     async fn try_takeover(&mut self) -> Result<(), TrialError> {
         let first = self.ids[0];
-        let acquire = Operation::Acquire { lease: first, seconds: LEASE, if_match: None };
+        let acquire = Operation::Acquire { lease: first, seconds: LEASE_SECONDS, if_match: None };
         let exchange = self.ask("acquire lease", acquire).await?;
         match exchange.answer.class {
             Class::Done => self.held_lease = first,
@@ -320,7 +321,7 @@ impl<W: Transport> Trial<'_, '_, W> {
     /// Breaks the lease on the current version of the blob. `condition_reported` is true if the
     /// conditional break already has a finding.
     async fn break_current(&mut self, condition_reported: bool) -> Result<(), TrialError> {
-        self.is_broken = true;
+        self.has_tried_break = true;
         let current_break = Operation::Break { period: Some(0), if_match: self.etags[0].clone() };
         let exchange = self.ask("break lease", current_break).await?;
         self.is_leased &= !matches!(exchange.answer.class, Class::Done | Class::Conflict);
@@ -357,7 +358,7 @@ impl<W: Transport> Trial<'_, '_, W> {
     async fn clean_up(&mut self) -> Result<(), Aborted> {
         const CHECK: &str = "delete blob";
         let blob = self.blob.clone();
-        if !self.is_broken {
+        if !self.has_tried_break {
             let break_lease = Operation::Break { period: Some(0), if_match: None };
             if let Ok(exchange) = self.examination.ask(break_lease, &blob).await? {
                 self.is_leased &= !matches!(exchange.answer.class, Class::Done | Class::Conflict);
@@ -376,9 +377,9 @@ impl<W: Transport> Trial<'_, '_, W> {
                 return Ok(());
             }
         };
-        let Exchange { answer, is_retry: again, .. } = &exchange;
+        let Exchange { answer, is_retry, .. } = &exchange;
         let is_deleted =
-            answer.class == Class::Done || (*again && answer.class == Class::MissingBlob);
+            answer.class == Class::Done || (*is_retry && answer.class == Class::MissingBlob);
         self.push_finding(if is_deleted {
             Finding::good(CHECK, "permitted; the test blob is gone")
         } else if !self.removable && lacks_permission(answer) {
@@ -485,8 +486,8 @@ impl<W: Transport> Trial<'_, '_, W> {
     /// Reports a request that was refused, or got an unexpected response. Returns true if only this
     /// operation is denied, so that the remaining checks can be tried.
     fn report_refusal(&mut self, check: &'static str, exchange: &Exchange) -> bool {
-        let lacks = lacks_permission(&exchange.answer);
-        let detail = match lacks {
+        let lacks_permission = lacks_permission(&exchange.answer);
+        let detail = match lacks_permission {
             true => missing_permission(
                 &exchange.operation,
                 &exchange.answer,
@@ -495,7 +496,7 @@ impl<W: Transport> Trial<'_, '_, W> {
             false => self.explain(exchange),
         };
         self.push_finding(Finding::failed(check, detail));
-        lacks
+        lacks_permission
     }
 }
 

@@ -1,4 +1,6 @@
-use super::super::setting::Setting;
+mod pattern;
+
+use super::super::Setting;
 use super::super::table::{
     ALLOW_HOST, CA_FILE, COMMAND, CONNECTION_STRING_FILE, CRON, ENV, EVERY, HANDLER, LEASE, LOG,
     MAX_ATTEMPTS, NAME, TABLE, WHILE_LEADING,

@@ -142,3 +142,50 @@ fn shell_line_gets_a_correction() {
     assert_eq!(complaints[0].problem, "a list of strings is expected, not this string");
     assert!(complaints[0].advice.contains("[\"sh\", \"-c\", \"…\"]"), "{complaints:?}");
 }
+
+#[test]
+fn places_are_counted_as_people_count_them() {
+    let source = SettingsFile::from_text("a\nüü = 1\n");
+    for (byte, place) in [(0, "1:1"), (1, "1:2"), (2, "2:1"), (6, "2:3"), (11, "3:1"), (99, "3:1")]
+    {
+        assert_eq!(source.place(byte), format!("t.toml:{place}"), "{byte}");
+    }
+}
+
+#[test]
+fn invalid_utf8_is_reported_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.toml");
+    std::fs::write(&file, b"a = 1\nb = \"\xff\"\n").unwrap();
+    let complaint = SettingsFile::read(&file, "--config").err().unwrap();
+    assert_eq!(complaint.source, format!("{}:2:6", file.display()));
+    let complaint = SettingsFile::read(folder.path(), "TENURE_CONFIG").err().unwrap();
+    assert_eq!(complaint.source, format!("TENURE_CONFIG {}", folder.path().display()));
+    assert!(complaint.problem.starts_with("the file cannot be read: "), "{complaint:?}");
+    std::fs::write(&file, vec![b'#'; MAX_BYTES]).unwrap();
+    assert!(SettingsFile::read(&file, "--config").is_ok());
+    std::fs::write(&file, vec![b'#'; MAX_BYTES + 1]).unwrap();
+    let complaint = SettingsFile::read(&file, "--config").err().unwrap();
+    assert_eq!(complaint.problem, "the file is larger than 1 MiB");
+}
+
+#[test]
+fn a_secret_belongs_to_its_variable() {
+    for (key, variable) in [
+        ("connection-string", "AZURE_STORAGE_CONNECTION_STRING"),
+        ("AZURE_STORAGE_KEY", "AZURE_STORAGE_KEY"),
+        ("accountKey", "AZURE_STORAGE_KEY"),
+        ("sas_token", "AZURE_STORAGE_SAS_TOKEN"),
+        ("auth-token", "AZURE_STORAGE_AUTH_TOKEN"),
+        ("client-secret", "AZURE_CLIENT_SECRET"),
+        ("webhook-token", "TENURE_HANDLER_TOKEN"),
+        ("webhook_secret", "TENURE_HANDLER_SECRET"),
+    ] {
+        let advice = secret_advice(key).unwrap();
+        assert!(advice.contains(&format!("variable {variable}, ")), "{key}: {advice}");
+    }
+    assert!(secret_advice("password").is_some());
+    for key in ["evry", "timezone", "REPORT_URL", "connection_string_file"] {
+        assert_eq!(secret_advice(key), None, "{key}");
+    }
+}

@@ -1,4 +1,4 @@
-use super::super::source::SettingsFile as File;
+use super::super::parse::SettingsFile as File;
 use super::super::table::{
     ALLOW_HOST, COMMAND, DELIVERY, EVERY, KEY, LEASE, LISTEN, MARGIN, TABLE, WEBHOOK,
 };

@@ -1,8 +1,8 @@
 //! The tables of docs/configuration.md.
 
 use crate::settings::command_line::{first_sentence, range, to_text};
-use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{ACCOUNT, HEADINGS};
+use crate::settings::{Kind, Setting};
 use std::fmt::Write as _;
 
 /// Marks before and after the tables in the page.

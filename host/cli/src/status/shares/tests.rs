@@ -1,6 +1,6 @@
 use super::super::tests::at;
 use super::*;
-use crate::ranges::ranges;
+use crate::output::ranges;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tenure_shares::SignTiming;

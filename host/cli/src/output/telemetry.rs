@@ -4,10 +4,8 @@
 //! Telemetry never blocks a candidate: threads of the SDK send it, and drop data when their queue
 //! is full. Only the exit of the program waits for them, up to a time limit.
 
-mod collector;
-
+use super::collector::{self, Collector, Signal};
 use super::log::{Log, LogContext};
-use collector::{Collector, Signal};
 use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter, MeterProvider as _};
 use opentelemetry::trace::{Span as _, SpanKind, Status, Tracer as _, TracerProvider as _};
 use opentelemetry::{Context, KeyValue};

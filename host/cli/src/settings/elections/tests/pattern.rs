@@ -1,8 +1,6 @@
-use super::super::Elections;
-use super::super::command_line::CommandLine;
-use super::super::table::{ENV, HANDLER, TABLE};
-use super::*;
+use super::super::*;
 use crate::args::program;
+use crate::settings::table::{ENV, HANDLER, TABLE};
 use std::fs::write;
 
 fn line(command: &str, arguments: &[&str]) -> CommandLine {
