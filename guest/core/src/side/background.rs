@@ -251,7 +251,7 @@ fn side_blob(operation: Operation, due: Moment, longest_timeout: Duration) -> Qu
 fn list_request(context: &Context<'_>) -> Option<QueuedRequest> {
     let (state, settings) = (&context.state, context.settings);
     let time = context.service_time();
-    let (due, operation) = state.listing.request(settings, !state.steering.not_ready, time)?;
+    let (due, operation) = state.listing.request(settings, !state.steering.is_unready, time)?;
     Some(side_blob(operation, due, LONGEST_TIMEOUT))
 }
 
@@ -329,7 +329,7 @@ pub(crate) fn on_side_blob_answer(
     if blob == SideBlob::Candidates {
         let is_write = matches!(completed.operation, Operation::WriteSideBlob { .. });
         let (list_reply, is_ready) =
-            ((is_write, completed.reply.as_ref().ok()), !context.state.steering.not_ready);
+            ((is_write, completed.reply.as_ref().ok()), !context.state.steering.is_unready);
         let times = (context.service_time(), now);
         let listing = &mut context.state.listing;
         let changed = listing.on_answer(list_reply, (settings, is_ready), times, completed.chance);
