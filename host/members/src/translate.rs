@@ -175,7 +175,7 @@ fn parse_sign(blob: ListedBlob) -> Option<ListedSign> {
 }
 
 fn write(suffix: String, content: String, condition: WriteCondition) -> Write {
-    Write { suffix, content, metadata: Vec::new(), over: condition }
+    Write { suffix, content, metadata: Vec::new(), condition }
 }
 
 fn with_metadata(

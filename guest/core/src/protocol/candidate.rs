@@ -81,7 +81,7 @@ impl<'s> Step<'s> {
         if state.file != settings.file {
             state.file = settings.file.clone();
             state.credential_state.on_replaced();
-            background::credential_changed(&mut phase, elapsed);
+            background::on_credential_changed(&mut phase, elapsed);
         }
         let (started, now, effects) = (elapsed, elapsed, Effects::default());
         let mut context = Context { settings, state, started, now, clock_lead, effects };
@@ -219,7 +219,7 @@ impl<'s> Step<'s> {
             return background::on_side_blob_answer(blob, &mut completed, &mut self.phase, context);
         }
         if update_clock_and_credential(&completed, wall, context) {
-            return background::credential_changed(&mut self.phase, now);
+            return background::on_credential_changed(&mut self.phase, now);
         }
         context.check_versioning(&completed);
         self.phase = match core::mem::replace(&mut self.phase, Phase::Left) {

@@ -251,9 +251,9 @@ pub async fn side_blob<S: DriverIo>(
         SideRequest::Read { suffix, if_none_match } => {
             (suffix, Operation::ReadContent { if_none_match })
         }
-        SideRequest::Write(SideWrite { suffix, content, metadata, over }) => {
+        SideRequest::Write(SideWrite { suffix, content, metadata, condition }) => {
             let metadata = Metadata::from_iter(metadata);
-            (suffix, Operation::WriteContent { condition: over, content, metadata })
+            (suffix, Operation::WriteContent { condition, content, metadata })
         }
         SideRequest::Delete { suffix, tag } => {
             (suffix, Operation::Delete { lease: None, if_match: tag })
