@@ -325,7 +325,7 @@ impl Context<'_> {
     /// Reports a problem, unless it was reported recently.
     pub fn report(&mut self, problem: Option<Problem>) {
         let (state, now) = (&mut self.state, self.now);
-        self.effects.problems.extend(problem.filter(|p| state.reported.is_new(p, now)));
+        self.effects.problems.extend(problem.filter(|problem| state.reported.note(problem, now)));
     }
 
     /// Creates a problem and reports it as [`Context::report`] does.

@@ -101,8 +101,8 @@ impl Follower {
         }
     }
 
-    /// Returns the time of a follower's next poll, by default `next`. The poll leaves time for a due
-    /// request about the announcement. A successor that waits for the lease polls sooner.
+    /// Returns the time of a follower's next poll, by default `next`. The poll leaves time for a
+    /// due request about the announcement. A successor that waits for the lease polls sooner.
     /// `was_slow` is true if the newest request was slow.
     pub fn next_poll(
         &mut self,
@@ -125,8 +125,8 @@ impl Follower {
     }
 
     /// Returns the interval of a successor's polls with its lease id, and that of its polls without
-    /// one. They are short enough that before a beating leader's promise ends, the successor has the
-    /// lease, or detects that the leader died.
+    /// one. They are short enough that before a beating leader's promise ends, the successor has
+    /// the lease, or detects that the leader died.
     pub fn poll_intervals(&self) -> (Duration, Duration) {
         let quick =
             self.pulse.as_ref().map_or(QUICK_POLL, |pulse| QUICK_POLL.min(pulse.promise() / 8));
@@ -149,9 +149,9 @@ impl Follower {
         request.map(|_| 2 * settings.timings.request_timeout + LEAST_TIMEOUT)
     }
 
-    /// Makes a successor poll for its lease before it continues with its announcement, if the newest
-    /// request was slow. Returns true if it does. The leader does not renew a lease that it gave
-    /// away, so a late poll would leave the successor little of it.
+    /// Makes a successor poll for its lease before it continues with its announcement, if the
+    /// newest request was slow. Returns true if it does. The leader does not renew a lease that it
+    /// gave away, so a late poll would leave the successor little of it.
     fn insert_lease_poll(&mut self, was_slow: bool, now: Moment) -> bool {
         let Some(successor) = &mut self.successor else { return false };
         let polls_first = was_slow && now < successor.polls_until;

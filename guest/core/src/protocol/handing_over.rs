@@ -6,10 +6,10 @@
 //!
 //! For a handover, the leader names the successor in the record, and reads the successor's
 //! announcement. This holds the lease id by which the successor will lead. The leader gives the
-//! lease to that id if it has just read a fresh announcement. The successor polls until its id holds the lease,
-//! and acquires it again with the length of its own settings. Then it raises the term as after any
-//! acquisition. The lease is never free in between, so no third candidate can win it. `follower`
-//! and `watching` implement the successor.
+//! lease to that id if it has just read a fresh announcement. The successor polls until its id
+//! holds the lease, and acquires it again with the length of its own settings. Then it raises the
+//! term as after any acquisition. The lease is never free in between, so no third candidate can win
+//! it. `follower` and `watching` implement the successor.
 
 use core::time::Duration;
 

@@ -23,8 +23,8 @@ use crate::step::settings::timings::BACK_OFF;
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Operation;
 
-/// Minimum gap after an answered renewal, reserved for a record write. Without it, renewals that take
-/// longer than their interval would leave no time for writes.
+/// Minimum gap after an answered renewal, reserved for a record write. Without it, renewals that
+/// take longer than their interval would leave no time for writes.
 const RENEWAL_GAP: Duration = Duration::from_millis(250);
 
 /// Number of renewal tries below which a renewal is urgent: if the lease has no time for so many,
@@ -34,8 +34,8 @@ const RENEWAL_TRIES: u32 = 3;
 /// Number of leases without recorded claims and outcomes after which a leader steps down.
 const STALLED_LEASES: u32 = 2;
 
-/// Returns the next request of a leader: a renewal if one is due, then a write of the record. A leader
-/// that beats writes first, because its promise ends before its lease.
+/// Returns the next request of a leader: a renewal if one is due, then a write of the record. A
+/// leader that beats writes first, because its promise ends before its lease.
 pub(crate) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let time_left = hold.time_left(context.now);
     if time_left.is_zero() {
@@ -50,8 +50,8 @@ pub(crate) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
         return (Phase::Holding(hold), Some(write));
     }
     if hold.renew.next_at <= context.now {
-        // Renewals may be so slow that one is always due and no write is ever tried. That counts as a
-        // stall too.
+        // Renewals may be so slow that one is always due and no write is ever tried. That counts as
+        // a stall too.
         let is_work =
             |planned: recording::PlannedRecord| recording::has_work(&hold, &planned.record);
         if context.state.turn.is_none() && plan_record(&hold, context).is_some_and(is_work) {

@@ -249,7 +249,8 @@ impl<'s> OneTurn<'s> {
         }
     }
 
-    /// Handles the report of a step that started at `started_at`, and the progress of its candidate.
+    /// Handles the report of a step that started at `started_at`, and the progress of its
+    /// candidate.
     pub fn on_step(
         &mut self,
         report: Report,

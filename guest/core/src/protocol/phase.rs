@@ -237,10 +237,11 @@ pub(crate) struct Release {
     pub lease: LeaseId,
     /// The id to which the lease is changed. If it is `None`, the lease is released.
     pub successor: Option<LeaseId>,
-    /// Tag of this candidate's own announcement as a successor. The announcement is withdrawn first,
-    /// in one try.
+    /// Tag of this candidate's own announcement as a successor. The announcement is withdrawn
+    /// first, in one try.
     pub announcement_tag: Option<ETag>,
-    /// Write of the last turn's outcome, sent before the release: other candidates need the outcome.
+    /// Write of the last turn's outcome, sent before the release: other candidates need the
+    /// outcome.
     pub last_write: Option<Write>,
     /// Deadline for the answer to that write. It is the end of the validity by the lease. For an
     /// invocation whose turn ended later, it is later too: the service refuses the write if the

@@ -62,8 +62,8 @@ pub(crate) fn start(
     Phase::Raising(raise)
 }
 
-/// Returns the next request: the write of the record, or the read that shows whether it was applied.
-/// After these come the requests of the check for shares.
+/// Returns the next request: the write of the record, or the read that shows whether it was
+/// applied. After these come the requests of the check for shares.
 pub(crate) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let time_left = raise.valid_until.saturating_sub(context.now);
     if time_left.is_zero() {
@@ -119,8 +119,8 @@ pub(crate) fn on_answer(
                 return start_leading(raise, (etag, sent), completed, context);
             }
             // Members read this record before they work on a share, and this candidate lists them
-            // after it wrote the record. So at least one of the two sees the other. A candidate that
-            // promised beats has to finish within the validity of this first one.
+            // after it wrote the record. So at least one of the two sees the other. A candidate
+            // that promised beats has to finish within the validity of this first one.
             if let (Some(_), Some(failover)) = (raise.write.record.beat, context.failover()) {
                 raise.valid_until = raise.valid_until.min(sent + failover.validity());
             }
@@ -194,8 +194,8 @@ fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
     hold
 }
 
-/// Releases the lease of a term that cannot be raised. After each failure in a row, other candidates
-/// have priority for longer.
+/// Releases the lease of a term that cannot be raised. After each failure in a row, other
+/// candidates have priority for longer.
 fn give_up_raise(lease: LeaseId, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let back_off = context.state.health.raise_back_off(context.settings, chance);
     context.state.health.on_raise_failed(context.now + back_off);

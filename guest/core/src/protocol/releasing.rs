@@ -30,8 +30,8 @@ const OFFER: Duration = Duration::from_secs(4);
 /// Time for which a leaving successor tries to release a lease that it may hold.
 const UNCERTAIN_LEASE_TIME: Duration = Duration::from_secs(3);
 
-/// Ends a leadership whose work has stopped. Other candidates have priority for a while, depending on
-/// the reason.
+/// Ends a leadership whose work has stopped. Other candidates have priority for a while, depending
+/// on the reason.
 pub(crate) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Release {
     memory::on_leadership_ended(hold);
     context.state.steering.clear();
@@ -62,8 +62,8 @@ fn last_write(hold: &Hold, now: Moment) -> Option<Write> {
         .then(|| Write::new(record, hold.etag.clone(), RetrySchedule::due_at(now)))
 }
 
-/// Releases the lease of an ended leadership after its work has stopped. `lease` is none if the lease
-/// is lost.
+/// Releases the lease of an ended leadership after its work has stopped. `lease` is none if the
+/// lease is lost.
 pub(crate) fn on_work_stopped(lease: Option<LeaseId>, context: &Context<'_>) -> Phase {
     let releases_now = lease.is_some() && context.state.health.ineligible_until() <= context.now;
     let pause = if releases_now { Duration::ZERO } else { context.settings.timings.poll / 2 };
@@ -93,8 +93,8 @@ pub(crate) fn release(lease: LeaseId, contend_at: Moment, context: &Context<'_>)
     }
 }
 
-/// Leaves the election without leading. A successor first releases the lease that the leader may have
-/// given to it.
+/// Leaves the election without leading. A successor first releases the lease that the leader may
+/// have given to it.
 pub(crate) fn leave_as_follower(context: &mut Context<'_>) -> Phase {
     let (now, follower) = (context.now, &mut context.state.follower);
     let Some(lease) = follower.successor_lease(now) else { return Phase::Left };

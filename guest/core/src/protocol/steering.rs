@@ -92,8 +92,8 @@ impl HandOver {
         }
     }
 
-    /// Handles the result of a read: the announced lease id, `Some(None)` without an announcement, or
-    /// `None` if the read had no answer.
+    /// Handles the result of a read: the announced lease id, `Some(None)` without an announcement,
+    /// or `None` if the read had no answer.
     pub fn on_announcement_read(
         &mut self,
         announced: Option<Option<LeaseId>>,
@@ -117,8 +117,8 @@ impl HandOver {
     }
 
     /// Sets the deadlines when the successor appears, or appears again. While it was missing, an
-    /// application may have received an answer that lets it act for up to a lease. So each return of
-    /// the successor gives the work at least another lease.
+    /// application may have received an answer that lets it act for up to a lease. So each return
+    /// of the successor gives the work at least another lease.
     fn on_successor_seen(&mut self, took: Duration, now: Moment, timings: &Timings) {
         let first_seen = *self.first_seen.get_or_insert(now);
         let work_deadline = first_seen + work_end_time(timings);

@@ -1,5 +1,5 @@
-//! Polling, creating missing resources, and breaking a dead leader's lease. protocol.md §4.1, §13. A
-//! successor also polls with its lease id, until the leader gives it the lease (§7.2).
+//! Polling, creating missing resources, and breaking a dead leader's lease. protocol.md §4.1, §13.
+//! A successor also polls with its lease id, until the leader gives it the lease (§7.2).
 
 use super::context::{CompletedRequest, Context, State, UnsignedRequest};
 use super::follower::Pulse;
@@ -22,8 +22,8 @@ use tenure_base::prelude::*;
 /// Error codes of a creation if another candidate created the blob first.
 const BLOB_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 
-/// Returns the next request: a poll, the creation of a missing resource, or the break of the lease of
-/// a leader whose promise ended.
+/// Returns the next request: a poll, the creation of a missing resource, or the break of the lease
+/// of a leader whose promise ended.
 pub(crate) fn next(mut watch: Watch, context: &Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let (now, follower) = (context.now, &context.state.follower);
     let promise_now = promise_clock(now, context);
@@ -190,8 +190,8 @@ fn observe_pulse(
     validate_next_record(Some(record.clone()), context).is_ok().then_some(pulse)
 }
 
-/// Handles the answer to a break. After a success the candidate contends, with the tag and the record
-/// of the beat.
+/// Handles the answer to a break. After a success the candidate contends, with the tag and the
+/// record of the beat.
 fn on_break_answer(
     mut watch: Watch,
     completed: CompletedRequest<'_>,
@@ -443,8 +443,8 @@ fn on_successor_read(
     Phase::Watching(Watch::at(next))
 }
 
-/// Takes the lease that the leader gave to this successor. The record is validated as before any other
-/// attempt.
+/// Takes the lease that the leader gave to this successor. The record is validated as before any
+/// other attempt.
 fn inherit(
     lease: LeaseId,
     properties: &Properties,
@@ -472,8 +472,8 @@ fn inherit(
     };
     context.state.follower.following = None;
     context.state.steering.clear();
-    // Acquiring the lease again sets its length to that of this candidate's settings. A renewal would
-    // keep the length that the former leader set.
+    // Acquiring the lease again sets its length to that of this candidate's settings. A renewal
+    // would keep the length that the former leader set.
     let (pace, immediate_repeats) = (RetrySchedule::due_at(context.now), MAX_IMMEDIATE_REPEATS);
     let (may_be_granted, is_handed_over) = (true, true);
     let attempt = Attempt {

@@ -6,8 +6,8 @@
 //! blanks in a row: no version of Tenure writes such a value, and the service could change it.
 //!
 //! Other programs may write to the blob. Texts that no settings allow are ignored
-//! ([`crate::record::text`]). A record is rejected before any acquire if no election can have reached
-//! its term, or if it has no room for a leader's writes.
+//! ([`crate::record::text`]). A record is rejected before any acquire if no election can have
+//! reached its term, or if it has no room for a leader's writes.
 
 mod field;
 #[cfg(test)]
@@ -41,8 +41,8 @@ const FORMAT: u64 = 1;
 /// The format of an election that is closed forever.
 const CLOSED_FORMAT: &str = "closed";
 
-/// Maximum bytes of metadata, by the service's limit. Names and addresses in non-ASCII text can fill
-/// more than half of them.
+/// Maximum bytes of metadata, by the service's limit. Names and addresses in non-ASCII text can
+/// fill more than half of them.
 const MOST_BYTES: usize = 8192;
 
 /// Bytes of metadata that a new leader's record must leave free for later additions, as encoded: a
@@ -377,9 +377,9 @@ impl Record {
         is_slot_ended && triggered.is_none_or(|newest| newest.outcome.is_some())
     }
 
-    /// Prepares the record for a leadership that has one turn for its whole length. Unfinished turns
-    /// of earlier leaders are abandoned. The count continues from the last claimed slot, unless that
-    /// lies in the future.
+    /// Prepares the record for a leadership that has one turn for its whole length. Unfinished
+    /// turns of earlier leaders are abandoned. The count continues from the last claimed slot,
+    /// unless that lies in the future.
     pub(crate) fn restart_slots(&mut self, first_slot: LastSlot) {
         let previous = self.last_slot.unwrap_or(first_slot);
         let end = End { outcome: Outcome::Abandoned, at: first_slot.slot, took: None };
@@ -473,8 +473,8 @@ impl Record {
         self.triggers.claim(started, self.term);
     }
 
-    /// Returns true if `self`, read from the blob, is the result of writing `written`. Within a term,
-    /// leaders change only the fields that are compared here.
+    /// Returns true if `self`, read from the blob, is the result of writing `written`. Within a
+    /// term, leaders change only the fields that are compared here.
     pub fn is_result_of(&self, written: &Self) -> bool {
         self.is_same_beat(written)
             && self.has_same_turns(written)

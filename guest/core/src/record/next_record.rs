@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 /// The newest claims that this candidate decided to write: one for a slot, and one for a trigger.
 ///
-/// Only a started turn is an attempt. If a leadership ended before a claim was answered, the turn of
-/// the claim never started. This candidate takes that into account when it leads again. Claims of
-/// other candidates always count as attempts, since it cannot know whether their turns started.
+/// Only a started turn is an attempt. If a leadership ended before a claim was answered, the turn
+/// of the claim never started. This candidate takes that into account when it leads again. Claims
+/// of other candidates always count as attempts, since it cannot know whether their turns started.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ProposedClaims {
     scheduled: Option<ProposedClaim>,
@@ -83,12 +83,12 @@ impl ProposedClaims {
     }
 }
 
-/// Returns the record with which this candidate leads. Terms keep rising even if the record is lost,
-/// because a term is higher than the service's time in seconds.
+/// Returns the record with which this candidate leads. Terms keep rising even if the record is
+/// lost, because a term is higher than the service's time in seconds.
 ///
-/// Without a record, there may have been a leader of this very second. So the term is one higher than
-/// that leader's could be. The write of the term waits under the lease until the second is over, so
-/// that no other candidate draws the same conclusion in the same second.
+/// Without a record, there may have been a leader of this very second. So the term is one higher
+/// than that leader's could be. The write of the term waits under the lease until the second is
+/// over, so that no other candidate draws the same conclusion in the same second.
 pub(crate) fn next_record(
     settings: &Settings,
     nonce: u64,

@@ -67,7 +67,8 @@ pub struct Snapshot {
     pub changes: u64,
     /// Name of the candidate that the leader wants to hand over to.
     pub successor: Option<String>,
-    /// Failover promise of the newest leader: the time after its newest beat at which it has stopped.
+    /// Failover promise of the newest leader: the time after its newest beat at which it has
+    /// stopped.
     pub promise: Option<Duration>,
     /// A problem that prevents every candidate with these settings from leading, although the read
     /// succeeded.
@@ -90,8 +91,8 @@ impl Snapshot {
 pub struct Inspection {
     /// The result of the read.
     pub snapshot: Snapshot,
-    /// Time at which a leader with these settings would run the next turn. None if there is none, or
-    /// if it would only be a further attempt at a turn that seems to run.
+    /// Time at which a leader with these settings would run the next turn. None if there is none,
+    /// or if it would only be a further attempt at a turn that seems to run.
     pub next_turn: Option<Timestamp>,
 }
 

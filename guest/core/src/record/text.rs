@@ -1,8 +1,8 @@
 //! Texts that may stand on the record and in side blobs.
 //!
 //! Other programs may write any text to the blob. A text that no settings allow is ignored.
-//! Otherwise terminals would show it, and each leader would copy it to the next record, whose size is
-//! limited.
+//! Otherwise terminals would show it, and each leader would copy it to the next record, whose size
+//! is limited.
 
 use sha2::{Digest, Sha256};
 use tenure_azure::percent::{self, AsciiSet};
@@ -84,8 +84,8 @@ pub(crate) fn is_allowed_text(text: &str, longest: usize) -> bool {
     text.len() <= longest && !text.trim().is_empty() && is_plain(text)
 }
 
-/// Decodes a metadata value. None if settings do not allow the text. Each byte of the text is encoded
-/// as at most three.
+/// Decodes a metadata value. None if settings do not allow the text. Each byte of the text is
+/// encoded as at most three.
 pub(crate) fn decode_allowed(value: &str, longest: usize) -> Option<String> {
     let is_short = value.len() <= 3 * longest;
     decode(value).filter(|text| is_short && is_allowed_text(text, longest))

@@ -16,8 +16,8 @@ pub(crate) struct Write {
     pub record: Record,
     /// The tag of the blob when this write was planned.
     pub etag: ETag,
-    /// Time at which the newest try was sent, if its outcome is unknown. Then the record is read back
-    /// before the next try.
+    /// Time at which the newest try was sent, if its outcome is unknown. Then the record is read
+    /// back before the next try.
     pub uncertain_since: Option<Moment>,
     pub pace: RetrySchedule,
 }

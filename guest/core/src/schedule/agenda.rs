@@ -109,7 +109,8 @@ impl Agenda {
     }
 
     /// Returns how far the last claimed slot lies in the future, if that exceeds the possible
-    /// difference between two candidates' clocks. None for work without slots, which waits for none.
+    /// difference between two candidates' clocks. None for work without slots, which waits for
+    /// none.
     pub fn slot_ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
         let slot = record.last_slot?.slot;
         let keeps_schedule =
@@ -270,8 +271,8 @@ fn due_in_term(now: Timestamp, last: LastSlot) -> Due {
     Due::Now(Task { slot, trigger: None, attempt: 1, past_due: false, missed: 0 })
 }
 
-/// Returns the action that follows an attempt with this outcome: another attempt, or giving up. None
-/// if the delivery rule requires neither.
+/// Returns the action that follows an attempt with this outcome: another attempt, or giving up.
+/// None if the delivery rule requires neither.
 fn next_attempt(
     delivery: Delivery,
     attempt: u32,

@@ -1,5 +1,5 @@
-//! Past turns of an election and its next turn, according to the record. The rule for missed slots is
-//! not on record, so the reader's own rule counts. Also the idempotency key of a turn.
+//! Past turns of an election and its next turn, according to the record. The rule for missed slots
+//! is not on record, so the reader's own rule counts. Also the idempotency key of a turn.
 
 use super::agenda::Agenda;
 use crate::record::metadata::{

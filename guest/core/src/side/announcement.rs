@@ -24,20 +24,20 @@ pub(crate) const MAX_REPORTED_AGE: TimeDelta = TimeDelta::minutes(10);
 /// Minimum time-out of a request about a side blob.
 pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Maximum time-out of a request that no other action waits for. Such a request delays the report of
-/// a turn's end and an order to leave.
+/// Maximum time-out of a request that no other action waits for. Such a request delays the report
+/// of a turn's end and an order to leave.
 pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The field with the name of the candidate that wrote the side blob. Blobs of other programs do not
-/// have it.
+/// The field with the name of the candidate that wrote the side blob. Blobs of other programs do
+/// not have it.
 pub(crate) const CANDIDATE: &str = "tenurewriter";
 
-/// Interval at which the leader reads its successor's announcement, and at which the successor polls
-/// for the lease.
+/// Interval at which the leader reads its successor's announcement, and at which the successor
+/// polls for the lease.
 pub(crate) const QUICK_POLL: Duration = Duration::from_millis(500);
 
-/// Time for which a successor polls for the lease after its newest announcement. During that time the
-/// leader may rely on the announcement, and repeat the change.
+/// Time for which a successor polls for the lease after its newest announcement. During that time
+/// the leader may rely on the announcement, and repeat the change.
 pub(crate) const SUCCESSOR_POLLS: Duration = Duration::from_secs(60);
 
 /// Interval at which a successor repeats its announcement, and polls the record to see whether the
@@ -76,8 +76,8 @@ fn longest_max_age(took: Duration) -> Duration {
 /// lease before each of them.
 const REQUESTS_PER_AGE: u32 = 6;
 
-/// Time for the work to end after the leader first read the announcement. It is the lease if that is
-/// longer, so that every answer that let an application act has expired.
+/// Time for the work to end after the leader first read the announcement. It is the lease if that
+/// is longer, so that every answer that let an application act has expired.
 const WORK_END_TIME: Duration = Duration::from_secs(40);
 
 /// Time in which the leader changes the lease after the work has ended, in addition to
@@ -87,9 +87,9 @@ const LEASE_CHANGE_TIME: Duration = Duration::from_secs(5);
 /// Time for the successor to announce itself, in addition to its polls and [`SUCCESSOR_REQUESTS`].
 const SUCCESSOR_TIME: Duration = Duration::from_secs(10);
 
-/// Number of requests until the leader has read the announcement. The successor polls, reads the side
-/// blob and writes its announcement. The leader reads it after a renewal, and perhaps after a read
-/// that came too early.
+/// Number of requests until the leader has read the announcement. The successor polls, reads the
+/// side blob and writes its announcement. The leader reads it after a renewal, and perhaps after a
+/// read that came too early.
 const SUCCESSOR_REQUESTS: u32 = 6;
 
 /// Returns the time for which a read of the announcement, which took `took`, allows the leader to
@@ -120,8 +120,8 @@ const TERM: &str = "tenureterm";
 pub(crate) struct Announcement {
     /// The successor's name; not unique.
     pub candidate: String,
-    /// The lease id by which the successor will lead, and the term of the leader that named it. None
-    /// if the announcement is withdrawn.
+    /// The lease id by which the successor will lead, and the term of the leader that named it.
+    /// None if the announcement is withdrawn.
     pub nomination: Option<(LeaseId, u64)>,
 }
 

@@ -218,8 +218,8 @@ fn token_request(context: &Context<'_>) -> Option<QueuedRequest> {
     })
 }
 
-/// Returns the waiting requests, the most urgent first. If requests are slow, there may be spare time
-/// for one only. So during a handover, which has a time limit, its requests come first.
+/// Returns the waiting requests, the most urgent first. If requests are slow, there may be spare
+/// time for one only. So during a handover, which has a time limit, its requests come first.
 pub(crate) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<QueuedRequest> {
     let is_handover_pending = context.state.steering.hand_over().is_some()
         || context.state.follower.named_successor().is_some();

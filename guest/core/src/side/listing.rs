@@ -104,8 +104,8 @@ impl Listing {
         }
     }
 
-    /// Returns the next request and its due time. `None` if the list is not used. `None` also if the
-    /// next request is a write and the service's time is not known.
+    /// Returns the next request and its due time. `None` if the list is not used. `None` also if
+    /// the next request is a write and the service's time is not known.
     pub fn request(
         &self,
         settings: &Settings,

@@ -38,8 +38,8 @@ const HINT_DELAY: Duration = Duration::from_secs(1);
 /// Minimum time until the next read, after a read with an unknown outcome.
 const UNANSWERED_DELAY: Duration = Duration::from_secs(5);
 
-/// Time until the next read after a refused one: permissions seldom change. The read comes sooner if
-/// the credential changes.
+/// Time until the next read after a refused one: permissions seldom change. The read comes sooner
+/// if the credential changes.
 const REFUSED_DELAY: Duration = Duration::from_secs(15 * 60);
 
 /// Maximum number of obeyed transfers that a leader remembers. The blob has one transfer at a time,
@@ -163,8 +163,8 @@ fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
     }
 }
 
-/// Returns the empty orders of a leader that won at `won`. The first read is due at once: orders may
-/// have been placed before.
+/// Returns the empty orders of a leader that won at `won`. The first read is due at once: orders
+/// may have been placed before.
 pub(crate) fn new_leader_orders(won: Moment) -> LeaderOrders {
     let read_at = if mutant!(OrdersUnseen) { Moment::MAX } else { won };
     LeaderOrders {

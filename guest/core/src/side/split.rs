@@ -1,5 +1,5 @@
-//! The check that a candidate without shares makes before it leads an election whose work was split.
-//! protocol.md §14.6.
+//! The check that a candidate without shares makes before it leads an election whose work was
+//! split. protocol.md §14.6.
 //!
 //! The check lists the members' signs of life and the shares. The candidate leads only if no member
 //! is alive and no share is held.

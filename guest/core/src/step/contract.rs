@@ -1,5 +1,6 @@
-//! Conversions between the types of this crate and those of the WIT package `tenure:election`, which
-//! correspond one to one. The macro serves the component and its host, each with its own bindings.
+//! Conversions between the types of this crate and those of the WIT package `tenure:election`,
+//! which correspond one to one. The macro serves the component and its host, each with its own
+//! bindings.
 
 /// Implements `Convert` between the types of this crate and the types that a binding generator
 /// derived from `wit/types.wit`. The argument is the module of those types.
@@ -10,7 +11,7 @@ macro_rules! convert_contract {
         use $crate::contract::parts::{Duration, String, Vec, take};
         use $wit as wit;
 
-        /// Conversion from a type of the core to its WIT type, or back.
+        /// Conversion from a core type to its WIT type, or back.
         pub(crate) trait Convert<T> {
             /// Returns the same value in the other type.
             fn convert(self) -> T;

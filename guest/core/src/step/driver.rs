@@ -175,8 +175,8 @@ pub async fn candidates<S: DriverIo>(settings: &Settings, io: &S) -> Result<Vec<
     listed(&answer, settings)
 }
 
-/// Returns the state of the trigger with that id. Places the trigger first if `place` is true and it
-/// does not exist.
+/// Returns the state of the trigger with that id. Places the trigger first if `place` is true and
+/// it does not exist.
 ///
 /// # Errors
 /// The trigger was not placed. With class `Unreachable`, `Unavailable` or `Nonsense` it may have
@@ -214,7 +214,7 @@ pub async fn place_transfer<S: DriverIo>(
     self::place(settings, io, decide).await
 }
 
-/// Breaks the lease, whoever holds it. The lease ends after `period` or when it runs out, whichever
+/// Breaks the lease of any holder. The lease ends after `period` or when it runs out, whichever
 /// comes first. Returns the remaining time of the lease.
 ///
 /// # Errors
@@ -339,7 +339,8 @@ async fn place<T, S: DriverIo>(
         match (answer.class, planned_state) {
             (Class::Done, Some(state)) => return Ok(state),
             (Class::Refused, _) => return Err(Problem::from_answer(&answer, &operation, settings)),
-            // An outsider leased the orders' blob: no command leases it. A retry meets the same lease.
+            // An outsider leased the orders' blob: no command leases it. A retry meets the same
+            // lease.
             (Class::LeaseMismatch, _) => {
                 let detail = Problem::from_answer(&answer, &operation, settings).detail;
                 return Err(Problem { class: ProblemClass::ForeignLease, detail });
@@ -476,7 +477,7 @@ async fn send<S: DriverIo>(
 /// Reads the settings of an environment, for a request outside an election.
 ///
 /// # Errors
-/// A setting is not valid. The problem lists all complaints.
+/// The settings are invalid. The problem lists all complaints.
 pub fn read_settings(environment: &dyn Environment) -> Result<Settings, Problem> {
     Settings::read_from(environment).map_err(|complaints| Problem {
         class: ProblemClass::Configuration,

@@ -96,10 +96,10 @@ fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
 
 /// Returns the wake-up time, with background requests included; `next` is that of the phase.
 ///
-/// Without a valid token, no other request can be sent. So the candidate sleeps until it can request
-/// a token; a leader and a candidate that raises its term wake in time for that request. With a
-/// valid token, a leader also wakes for background requests. Without failover these must end before
-/// `next`.
+/// Without a valid token, no other request can be sent. So the candidate sleeps until it can
+/// request a token, and not less than until `next`. Only a leader whose newest renewal succeeded
+/// wakes for the token before `next`. With a valid token, a leader also wakes for background
+/// requests. Without failover, these must end before `next`.
 fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, credential) = (context.now, context.settings.account.credential());
     let credential_state = &context.state.credential_state;

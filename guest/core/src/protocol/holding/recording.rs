@@ -1,9 +1,10 @@
 //! Record writes of a leader: claims, outcomes, the name of its successor, the outcome of a
 //! transfer, beats. protocol.md §5, §6, §13.
 //!
-//! Each try plans the write anew. So a write that failed is dropped when its cause no longer exists,
-//! such as a cancelled order. If a try may have been applied, a read comes first, and the next plan
-//! starts from its result. A leader that cannot record its claims and outcomes steps down.
+//! Each try plans the write anew. So a write that failed is dropped when its cause no longer
+//! exists, such as a cancelled order. If a try may have been applied, a read comes first, and the
+//! next plan starts from its result. A leader that cannot record its claims and outcomes steps
+//! down.
 
 use core::time::Duration;
 
@@ -31,8 +32,8 @@ use tenure_base::prelude::*;
 /// should see outcomes within five seconds.
 const MAX_RIDE_WAIT: Duration = Duration::from_secs(4);
 
-/// Distance of two slots below which an outcome always shares the write of the next claim. With such
-/// frequent turns, separate writes would add too many requests.
+/// Distance of two slots below which an outcome always shares the write of the next claim. With
+/// such frequent turns, separate writes would add too many requests.
 const CLOSE_SLOTS: Duration = Duration::from_secs(10);
 
 /// Pause after a failed turn before its slot is tried again. It doubles each time, up to
@@ -120,8 +121,8 @@ pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
 ///
 /// The record claims a due turn or has the end of a turn, but not while a turn runs. It names a
 /// successor at any time. After a failed claim or outcome, the leader writes until a try succeeds,
-/// even if nothing else is pending. A leader that beats writes whenever a beat is due; other changes
-/// share that write.
+/// even if nothing else is pending. A leader that beats writes whenever a beat is due; other
+/// changes share that write.
 pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedRecord> {
     let (steering, is_idle) = (&context.state.steering, context.state.turn.is_none());
     let successor = steering.hand_over().map(|order| order.successor_name.clone());
@@ -260,8 +261,8 @@ pub(super) fn on_answer(
             // The answer came too late: an ended leadership does not resume.
             return end_leadership(&hold, EndingReason::ValidityEnded, context);
         }
-        // The write had nothing new, so the record before it looks the same. The read does not prove
-        // that the write succeeded.
+        // The write had nothing new, so the record before it looks the same. The read does not
+        // prove that the write succeeded.
         Progress::Done(etag, _)
             if is_read
                 && !hold.has_unwritten_outcome
@@ -417,8 +418,8 @@ fn is_ahead(record: &Record, context: &Context<'_>) -> bool {
 
 impl Hold {
     /// Merges the record that a read found on the blob instead of the written one. Normally this
-    /// leader wrote it, perhaps by an earlier try that was applied late. It lacks at most the outcome
-    /// of the newest turn. Any other record is a restored older one, to be overwritten.
+    /// leader wrote it, perhaps by an earlier try that was applied late. It lacks at most the
+    /// outcome of the newest turn. Any other record is a restored older one, to be overwritten.
     ///
     /// Returns the claim of an earlier try that was applied after all. Its turn was never started.
     fn merge_read(&mut self, read_record: Option<Box<Record>>, etag: ETag) -> Option<Claim> {

@@ -48,8 +48,9 @@ pub(super) const COORDINATOR_TERM: &str = "tenurecoordinatorterm";
 pub(super) const CHANGES: &str = "tenuretransitions";
 pub(super) const HISTORY: &str = "tenurehistory";
 
-/// Fields that are being parsed into a record. A malformed field is noted, and the record is rejected
-/// after the last field. An early return at each of so many fields would take a third more code.
+/// Fields that are being parsed into a record. A malformed field is noted, and the record is
+/// rejected after the last field. An early return at each of so many fields would take a third more
+/// code.
 pub(super) struct Fields {
     /// Fields that are not parsed yet. At the end, those that this version does not know.
     pub remaining: Metadata,
@@ -92,8 +93,8 @@ impl Fields {
         self.bounded_text(SUCCESSOR, LONGEST_NAME).filter(|_| successor_term == Some(term))
     }
 
-    /// Takes the transfer that was refused or failed. No decision depends on it, so a malformed one is
-    /// ignored.
+    /// Takes the transfer that was refused or failed. No decision depends on it, so a malformed one
+    /// is ignored.
     pub(super) fn refusal(&mut self) -> Option<Refusal> {
         let id = self.informational(TRANSFER, |id| is_order_id(id).then(|| id.into()));
         let has_begun = self.informational(TRANSFER_OUTCOME, |text| match text {
@@ -105,8 +106,9 @@ impl Fields {
         Some(Refusal { id: id?, has_begun: has_begun?, reason: reason? })
     }
 
-    /// Takes the newest beat of the leader of this term. A beat of another term is ignored: a leader
-    /// whose version does not know beats kept it. A promise that no settings produce is ignored too.
+    /// Takes the newest beat of the leader of this term. A beat of another term is ignored: a
+    /// leader whose version does not know beats kept it. A promise that no settings produce is
+    /// ignored too.
     pub(super) fn beat(&mut self, term: u64) -> Option<Beat> {
         let number = self.optional(BEAT, |text| text.parse::<u64>().ok());
         let promise = self.optional(PROMISE, |text| text.parse::<u64>().ok());

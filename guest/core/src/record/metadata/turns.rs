@@ -38,7 +38,8 @@ impl Outcome {
         Self::NotStarted,
     ];
 
-    /// Returns true if a slot with this outcome needs no further attempt, with at-least-once delivery.
+    /// Returns true if a slot with this outcome needs no further attempt, with at-least-once
+    /// delivery.
     pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Abandoned)
     }
@@ -223,8 +224,8 @@ impl Started {
 /// Age at which an unclaimed trigger expires.
 pub(crate) const EXPIRES_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// Number of remembered triggers before the newest one. A repeated command starts no second turn for
-/// a remembered trigger.
+/// Number of remembered triggers before the newest one. A repeated command starts no second turn
+/// for a remembered trigger.
 const MOST_EARLIER: usize = 16;
 
 /// A request for a turn outside the schedule.

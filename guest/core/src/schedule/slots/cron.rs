@@ -5,11 +5,11 @@
 //!
 //! Clocks skip times in spring and repeat times in autumn. There are two kinds of expressions:
 //!
-//! - *Fixed* times have no `*` and no step in seconds, minutes and hours. They mean a number of turns
-//!   a day. A skipped time runs when the clocks have been put forward. A repeated time runs once, the
-//!   first time.
-//! - Any other expression means an *interval*. A skipped time does not run, and a repeated time runs
-//!   twice.
+//! - *Fixed* times have no `*` and no step in seconds, minutes and hours. They mean a number of
+//!   turns a day. A skipped time runs when the clocks have been put forward. A repeated time runs
+//!   once, the first time.
+//! - Any other expression means an *interval*. A skipped time does not run, and a repeated time
+//!   runs twice.
 
 use core::fmt;
 
@@ -188,8 +188,8 @@ impl fmt::Display for Cron {
 pub struct CronError {
     /// Position of the invalid character, counted from 1.
     pub position: usize,
-    /// The invalid part of the text; may be empty. Do not print it unchecked: it may be a secret that
-    /// was entered in the wrong place.
+    /// The invalid part of the text; may be empty. Do not print it unchecked: it may be a secret
+    /// that was entered in the wrong place.
     pub piece: String,
     /// The problem, without the piece itself.
     pub problem: String,

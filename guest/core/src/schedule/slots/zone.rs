@@ -1,8 +1,8 @@
 //! Time zones, each with its current rule only.
 //!
 //! Slots lie in the present and the near future, so the history of a zone is not needed. The build
-//! script generates the rules from the IANA data. A zone with summer time by yearly decree would get
-//! its fallback rule. A test detects such a zone; the present data has none.
+//! script generates the rules from the IANA data. A zone with summer time by yearly decree would
+//! get its fallback rule. A test detects such a zone; the present data has none.
 
 use core::fmt;
 

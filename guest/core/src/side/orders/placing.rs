@@ -73,8 +73,8 @@ struct ElectionBlobs {
 }
 
 impl ElectionBlobs {
-    /// Parses the answers to both reads. The orders were read first, so an order that was removed in
-    /// between is on the record.
+    /// Parses the answers to both reads. The orders were read first, so an order that was removed
+    /// in between is on the record.
     ///
     /// # Errors
     /// A blob could not be read, or does not belong to an election.
@@ -121,7 +121,8 @@ fn refuse<T>(class: ProblemClass, detail: impl Into<String>) -> Result<T, Proble
     Err(Problem { class, detail: detail.into() })
 }
 
-/// Refuses an order that no leader could read, because of its id or the name of the election's blob.
+/// Refuses an order that no leader could read, because of its id or the name of the election's
+/// blob.
 fn check_order(id: &str, settings: &Settings) -> Result<(), Problem> {
     if !is_order_id(id) {
         return refuse(
