@@ -2,8 +2,7 @@
 //!
 //! A [`Step`] is one call from the host. It starts from the state of the candidate. It returns the
 //! requests to send, one at a time ([`StepAction::Send`]), and takes the response to each. It ends
-//! with a [`Report`] ([`StepAction::Done`]). The modules cite the specification,
-//! `docs/protocol.md`.
+//! with a [`Report`] ([`StepAction::Done`]). The modules cite the specification in `docs`.
 //!
 //! # Design decisions
 //!

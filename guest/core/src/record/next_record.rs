@@ -88,7 +88,7 @@ impl ProposedClaims {
 ///
 /// Without a record, there may have been a leader of this very second. So the term is one higher
 /// than that leader's could be. The write of the term waits under the lease until the second is
-/// over, so that no other candidate draws the same conclusion in the same second.
+/// over. So no other candidate that finds no record can win in the same second.
 pub(crate) fn next_record(
     settings: &Settings,
     nonce: u64,

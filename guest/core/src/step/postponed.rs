@@ -21,7 +21,7 @@ impl Settings {
     /// Reads the settings of a candidate that has state. A secret file may be invalid while it is
     /// replaced, or because it was replaced wrongly. Then its former content stays in use, and the
     /// complaints are returned too. The same applies to a file that leads to another account: the
-    /// record is in the first one, and the host granted access to that one only.
+    /// record is in the first account, and the host granted no other.
     ///
     /// # Errors
     /// Same as [`Settings::read`].

@@ -54,8 +54,8 @@ fn requests_address_the_blobs_of_the_protocol() {
         Request::Read { suffix, if_none_match: unless } => {
             format!("read {suffix} unless {:?}", unless.as_ref().map(|ETag(tag)| tag))
         }
-        Request::Write(Write { suffix, content, metadata, over }) => {
-            format!("write {suffix} {content:?} {metadata:?} over {over:?}")
+        Request::Write(Write { suffix, content, metadata, condition }) => {
+            format!("write {suffix} {content:?} {metadata:?} over {condition:?}")
         }
         Request::Delete { suffix, tag } => {
             format!("delete {suffix} {:?}", tag.as_ref().map(|ETag(tag)| tag))

@@ -248,6 +248,7 @@ fn plan_write(hold: &mut Hold, context: &mut Context<'_>) {
     }
 }
 
+/// Handles the answer to a write of the record, or to the read that shows whether it was applied.
 pub(super) fn on_answer(
     mut hold: Hold,
     completed: CompletedRequest<'_>,
@@ -273,32 +274,8 @@ pub(super) fn on_answer(
         }
         Progress::Done(etag, sent) => {
             hold.etag = etag;
-            let counts_from = if mutant!(PromiseFromAnswer) { now } else { sent };
-            context.effects.turns_changed |= !write.record.has_same_turns(&hold.record);
-            hold.record = write.record;
-            if hold.beats.is_some() {
-                context.effects.extension = Some(Extension::Beat);
-            }
-            match hold.record.beat {
-                Some(_) => {
-                    hold.on_beat_acknowledged(counts_from, context.settings.timings.failover)
-                }
-                None => hold.end_promise(),
-            }
-            (hold.has_unwritten_outcome, hold.stalled_since) = (false, None);
-            hold.is_reset_requested &= is_ahead(&hold.record, context);
-            if let Some(order) = context.state.steering.hand_over_mut() {
-                let took = now.saturating_sub(completed.sent_at);
-                order.on_record_written(
-                    hold.record.successor.as_deref(),
-                    took,
-                    now,
-                    &context.settings.timings,
-                );
-            }
-            if let Some(claim) = hold.pending_claim.take() {
-                on_claim_written(&mut hold, claim, context);
-            }
+            let took = now.saturating_sub(completed.sent_at);
+            on_record_written(&mut hold, write.record, (sent, took), context);
             return Phase::Holding(hold);
         }
         Progress::NotApplied(found, etag) => {
@@ -330,6 +307,35 @@ pub(super) fn on_answer(
     }
     hold.write = Some(write);
     step_down_if_stalled(hold, context, completed.chance)
+}
+
+/// Applies a write that is on the blob. It was sent at `sent`; the request that showed its success
+/// took `took`.
+fn on_record_written(
+    hold: &mut Hold,
+    written: Record,
+    (sent, took): (Moment, Duration),
+    context: &mut Context<'_>,
+) {
+    let (now, timings) = (context.now, &context.settings.timings);
+    let promised_at = if mutant!(PromiseFromAnswer) { now } else { sent };
+    context.effects.turns_changed |= !written.has_same_turns(&hold.record);
+    hold.record = written;
+    if hold.beats.is_some() {
+        context.effects.extension = Some(Extension::Beat);
+    }
+    match hold.record.beat {
+        Some(_) => hold.on_beat_acknowledged(promised_at, timings.failover),
+        None => hold.end_promise(),
+    }
+    (hold.has_unwritten_outcome, hold.stalled_since) = (false, None);
+    hold.is_reset_requested &= is_ahead(&hold.record, context);
+    if let Some(order) = context.state.steering.hand_over_mut() {
+        order.on_record_written(hold.record.successor.as_deref(), took, now, timings);
+    }
+    if let Some(claim) = hold.pending_claim.take() {
+        on_claim_written(hold, claim, context);
+    }
 }
 
 /// Makes the host run the turn of a claim on record.

@@ -269,6 +269,7 @@ struct Piece<'t> {
 /// The values that a field allows.
 #[derive(Default)]
 struct AllowedValues {
+    /// One bit for each value.
     set: u64,
     /// For the day of the month: true if the field has an L.
     has_last_day: bool,
@@ -303,12 +304,10 @@ impl Cron {
                 expected: "the fields alone, and the zone in the setting time-zone",
             }]);
         }
-        let (second, rest) = match fields.as_slice() {
-            [minute, rest @ ..] if rest.len() == 4 => {
-                (None, [minute, &rest[0], &rest[1], &rest[2], &rest[3]])
-            }
-            [second, rest @ ..] if rest.len() == 5 => {
-                (Some(second), [&rest[0], &rest[1], &rest[2], &rest[3], &rest[4]])
+        let (second, [minute, hour, day, month, weekday]) = match fields.as_slice() {
+            [minute, hour, day, month, weekday] => (None, [minute, hour, day, month, weekday]),
+            [second, minute, hour, day, month, weekday] => {
+                (Some(second), [minute, hour, day, month, weekday])
             }
             _ => {
                 let position =
@@ -324,6 +323,7 @@ impl Cron {
         };
         let mut errors = Vec::new();
         let mut parse_field = |field: &Field, piece: Option<&Piece<'_>>| {
+            // Without a field for seconds, times are at second 0.
             let Some(piece) = piece else {
                 return AllowedValues { set: 1, ..AllowedValues::default() };
             };
@@ -334,11 +334,11 @@ impl Cron {
         };
         let seconds = parse_field(&SECONDS, second);
         let [minutes, hours, days, months, weekdays] = [
-            parse_field(&MINUTES, Some(rest[0])),
-            parse_field(&HOURS, Some(rest[1])),
-            parse_field(&DAYS, Some(rest[2])),
-            parse_field(&MONTHS, Some(rest[3])),
-            parse_field(&WEEKDAYS, Some(rest[4])),
+            parse_field(&MINUTES, Some(minute)),
+            parse_field(&HOURS, Some(hour)),
+            parse_field(&DAYS, Some(day)),
+            parse_field(&MONTHS, Some(month)),
+            parse_field(&WEEKDAYS, Some(weekday)),
         ];
         if !errors.is_empty() {
             return Err(errors);
@@ -363,7 +363,7 @@ impl Cron {
         // covers every kind of year.
         if cron.next(&Zone::UTC, 946_684_800).is_none() {
             return Err(vec![CronError {
-                position: rest[2].position,
+                position: day.position,
                 piece: String::new(),
                 problem: "such a day never comes".into(),
                 expected: "a day that at least one of the months has",
