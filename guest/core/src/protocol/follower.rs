@@ -86,7 +86,7 @@ impl Follower {
         let previous = self.successor.filter(|_| mutant!(SuccessorKeepsLeaseId));
         self.successor = self.successor.filter(|successor| successor.term == term);
         if is_named && self.successor.is_none() {
-            let lease = previous.map_or_else(|| fresh_lease_id(chance), |before| before.lease);
+            let lease = previous.map_or_else(|| fresh_lease_id(chance), |previous| previous.lease);
             let [polls_until, normal_poll_at, announce_at] = [Moment::ZERO; 3];
             self.successor =
                 Some(Successor { lease, term, is_named, polls_until, normal_poll_at, announce_at });

@@ -54,15 +54,15 @@ pub(crate) fn order(
         .map(|order| (order.successor_name.clone(), order.fails_at, order.id.clone()))
     {
         // A repeated order keeps the time that the first one has left, if that is longer.
-        Some((before, deadline, _)) if before == to => fails_at = fails_at.max(deadline),
-        Some((before, _, replaced_id)) => {
+        Some((name, deadline, _)) if name == to => fails_at = fails_at.max(deadline),
+        Some((replaced_name, _, replaced_id)) => {
             context.state.steering.refuse(
                 replaced_id,
                 true,
                 "another order to hand over took its place",
             );
             let detail = format!(
-                "the order to hand over to \"{before}\" is cancelled: an order to hand over to \
+                "the order to hand over to \"{replaced_name}\" is cancelled: an order to hand over to \
                  \"{to}\" took its place"
             );
             context.report_order(ProblemClass::Order, detail);

@@ -36,19 +36,19 @@ pub(crate) fn start(
         report_no_date(context);
         return give_up_raise(attempt.lease, context, chance);
     };
-    let Attempt { lease, etag, record: before, .. } = attempt;
-    let check = SplitCheck::new(before.as_ref(), settings);
+    let Attempt { lease, etag, record: previous, .. } = attempt;
+    let check = SplitCheck::new(previous.as_ref(), settings);
     let validated =
-        before.as_ref().map_or(Ok(()), |record| record.validate_term(&settings.election, since));
+        previous.as_ref().map_or(Ok(()), |record| record.validate_term(&settings.election, since));
     if let Err(problem) = validated {
         context.report(Some(Problem::from_unusable(problem)));
         return give_up_raise(lease, context, chance);
     }
     // Without a record the second is waited out under the lease: see `next_record`.
-    let must_wait = before.is_none() && !mutant!(SecondNotWaitedOut);
+    let must_wait = previous.is_none() && !mutant!(SecondNotWaitedOut);
     let wait = if must_wait { SECOND } else { Duration::ZERO };
     let mut record =
-        next_record(settings, context.state.nonce, &context.state.claims, before, since);
+        next_record(settings, context.state.nonce, &context.state.claims, previous, since);
     record.beat = record.beat.filter(|_| context.failover().is_some());
     let write = Write::new(record, etag, RetrySchedule::due_at(now + wait));
     let valid_until = settings.timings.valid_until(sent, now);

@@ -228,17 +228,17 @@ impl Agenda {
 
     /// Returns the next slot after the last claimed one, according to the rule for missed slots.
     fn next_scheduled(&self, schedule: &Schedule, now: Timestamp, last: LastSlot) -> Due {
-        let wait = |after: Timestamp| match schedule.next(after) {
+        let wait_for_slot_after = |instant: Timestamp| match schedule.next(instant) {
             Some(slot) => Due::In(slot.plus(self.delay).since(now)),
             None => Due::Nothing,
         };
         let newest = schedule.newest(self.due_at(now)).filter(|newest| *newest > last.slot);
         let Some(newest) = newest else {
-            return wait(last.slot.max(self.due_at(now)));
+            return wait_for_slot_after(last.slot.max(self.due_at(now)));
         };
         let first = schedule.next(last.slot).unwrap_or(newest).min(newest);
         let slot = match self.missed {
-            Missed::Skip if self.is_late(newest, now) => return wait(newest),
+            Missed::Skip if self.is_late(newest, now) => return wait_for_slot_after(newest),
             Missed::Skip | Missed::Once => newest,
             Missed::All(_) if mutant!(MissedForgotten) => newest,
             Missed::All(limit) => first_of_latest(schedule, first, newest, limit),

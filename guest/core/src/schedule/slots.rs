@@ -131,14 +131,15 @@ impl Schedule {
         }
     }
 
-    /// Counts the slots later than `after` and earlier than `until`, up to `most`.
-    pub fn count(&self, mut after: Timestamp, until: Timestamp, most: u32) -> u32 {
+    /// Counts the slots later than `start` and earlier than `end`, up to `limit`.
+    pub fn count(&self, start: Timestamp, end: Timestamp, limit: u32) -> u32 {
+        let mut newest = start;
         let mut count = 0;
-        while let Some(slot) = self.next(after)
-            && slot < until
-            && count < most
+        while let Some(slot) = self.next(newest)
+            && slot < end
+            && count < limit
         {
-            (after, count) = (slot, count + 1);
+            (newest, count) = (slot, count + 1);
         }
         count
     }

@@ -58,8 +58,8 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     match trigger {
         Some(id) => {
             // A further attempt keeps the rule of the first claim.
-            let previous = record.triggers.newest.as_ref().filter(|before| before.id == id);
-            let delivery = previous.map_or(delivery, |before| before.delivery);
+            let previous = record.triggers.newest.as_ref().filter(|newest| newest.id == id);
+            let delivery = previous.map_or(delivery, |previous| previous.delivery);
             record.start(Started { id, slot, attempt, delivery, outcome: None });
         }
         None => {
@@ -68,7 +68,7 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
             }
             record.forget_end(slot);
             let previous = record.last_slot.replace(LastSlot { slot, attempt });
-            if previous.is_none_or(|before| before.slot != slot) {
+            if previous.is_none_or(|previous| previous.slot != slot) {
                 record.delivery = delivery;
             }
         }

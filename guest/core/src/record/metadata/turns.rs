@@ -306,8 +306,8 @@ impl Triggers {
     pub(super) fn claim(&mut self, started: Started, term: u64) {
         self.term = term;
         let previous = self.newest.replace(started);
-        let Some(before) = previous.filter(|before| !self.is_newest(&before.id)) else { return };
-        self.earlier.push((fingerprint(&before.id), before.outcome));
+        let Some(earlier) = previous.filter(|trigger| !self.is_newest(&trigger.id)) else { return };
+        self.earlier.push((fingerprint(&earlier.id), earlier.outcome));
         let excess = self.earlier.len().saturating_sub(MOST_EARLIER);
         self.earlier.drain(..excess);
     }
