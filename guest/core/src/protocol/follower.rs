@@ -1,10 +1,10 @@
-//! A follower: its announcement, the leader's beats as it observes them, and its polls that hints
-//! bring forward. protocol.md §4.5, §7.2, §13.
+//! A follower: its announcement as a successor, the leader's beats as the follower observes them,
+//! and its polls that hints bring forward. protocol.md §4.5, §7.2, §13.
 //!
-//! A follower cannot write the election's blob while it is leased. So it announces itself in a blob
-//! next to it, when the leader names it as its successor. It writes the lease id by which it will
-//! lead, and polls until that id holds the lease. It reads the blob before it writes, to spare the
-//! announcement of another candidate.
+//! Only the leader can write the election's blob while the blob is leased. So a follower that the
+//! leader names as its successor announces itself in a side blob. The announcement has the lease id
+//! by which the follower will lead. Then the follower polls until that id holds the lease. It reads
+//! the side blob before it writes, to spare the announcement of another candidate.
 
 use core::time::Duration;
 
@@ -29,15 +29,15 @@ use tenure_base::prelude::*;
 /// The state of a follower: its view of the leader, and its announcement.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Follower {
-    /// The leader that was observed last; the inner none is a leader without a record.
+    /// The leader at the last poll, if there was one. `Some(None)` is a leader without a record.
     pub following: Option<Option<Incumbent>>,
     /// The newest beat of a leader that beats.
     pub pulse: Option<Pulse>,
-    /// Set if the leader named this candidate as its successor.
+    /// The succession, if the leader named this candidate as its successor.
     pub successor: Option<Successor>,
-    /// The tag of its announcement, if the write was answered.
+    /// The tag of this candidate's announcement, if the write was answered.
     pub announcement_tag: Option<ETag>,
-    /// The due request.
+    /// The due request about the announcement.
     request: Option<AnnouncementRequest>,
 }
 
@@ -48,11 +48,11 @@ pub(crate) struct Successor {
     /// The leader's term. The lease id stays the same within a term: another id would look like
     /// that of another candidate with this name.
     term: u64,
-    /// True if the leader named it at the last poll.
+    /// True if the record named this follower at the last poll.
     pub is_named: bool,
-    /// Time until which it polls for the lease with its id.
+    /// Time until which this follower polls for the lease with its id.
     polls_until: Moment,
-    /// Time of the next normal poll.
+    /// Time of the next poll without a lease id, which shows the record.
     normal_poll_at: Moment,
     /// Time of the next announcement.
     announce_at: Moment,
@@ -61,10 +61,10 @@ pub(crate) struct Successor {
 /// A request about the announcement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum AnnouncementRequest {
-    /// Reads the blob, to see whether another candidate announced itself.
+    /// Reads the side blob, to see whether another candidate announced itself.
     Read,
     /// Writes the announcement over the version with that tag, or creates the blob.
-    Write { over: Option<ETag> },
+    Write { replaces: Option<ETag> },
 }
 
 impl Follower {
@@ -85,7 +85,7 @@ impl Follower {
         let previous = self.successor.filter(|_| mutant!(SuccessorKeepsLeaseId));
         self.successor = self.successor.filter(|successor| successor.term == term);
         if is_named && self.successor.is_none() {
-            let lease = previous.map_or_else(|| fresh_lease_id(chance), |before| before.lease);
+            let lease = previous.map_or_else(|| fresh_lease_id(chance), |previous| previous.lease);
             let [polls_until, normal_poll_at, announce_at] = [Moment::ZERO; 3];
             self.successor =
                 Some(Successor { lease, term, is_named, polls_until, normal_poll_at, announce_at });
@@ -100,18 +100,18 @@ impl Follower {
         }
     }
 
-    /// Returns the time of a follower's next poll; `next` is the default. It leaves time for a due
-    /// side-blob request, and comes soon if the leader may give it the lease. `slow` tells whether
-    /// the newest request was slow.
+    /// Returns the time of a follower's next poll, by default `next`. The poll leaves time for a
+    /// due request about the announcement. A successor that waits for the lease polls sooner.
+    /// `was_slow` is true if the newest request was slow.
     pub fn next_poll(
         &mut self,
         next: Moment,
-        slow: bool,
+        was_slow: bool,
         settings: &Settings,
         now: Moment,
     ) -> Moment {
         if let Some(time) = self.time_for_request(settings) {
-            return if self.polls_in_between(slow, now) { now } else { next.max(now + time) };
+            return if self.insert_lease_poll(was_slow, now) { now } else { next.max(now + time) };
         }
         let (quick, normal) = self.poll_intervals();
         match &mut self.successor {
@@ -123,9 +123,9 @@ impl Follower {
         }
     }
 
-    /// Returns the poll interval of a successor for its lease, and its interval of normal polls.
-    /// Before the promise of a beating leader ends, it detects either its own lease or the leader's
-    /// death.
+    /// Returns the interval of a successor's polls with its lease id, and that of its polls without
+    /// one. They are short enough that before a beating leader's promise ends, the successor has
+    /// the lease, or detects that the leader died.
     pub fn poll_intervals(&self) -> (Duration, Duration) {
         let quick =
             self.pulse.as_ref().map_or(QUICK_POLL, |pulse| QUICK_POLL.min(pulse.promise() / 8));
@@ -141,32 +141,32 @@ impl Follower {
         self.request.is_some()
     }
 
-    /// Returns the time for the requests about a side blob, if one is due.
+    /// Returns the time that the requests about the announcement may take, if one is due.
     pub fn time_for_request(&self, settings: &Settings) -> Option<Duration> {
         // With failover they run in parallel with the polls.
         let request = self.request.as_ref().filter(|_| settings.timings.failover.is_none());
         request.map(|_| 2 * settings.timings.request_timeout + LEAST_TIMEOUT)
     }
 
-    /// Returns true if a successor polls for its lease before it continues with its announcement.
-    /// Slow requests make it poll after each of them: no leader renews a lease that was given away,
-    /// so it would find the lease too late otherwise.
-    fn polls_in_between(&mut self, slow: bool, now: Moment) -> bool {
+    /// Makes a successor poll for its lease before it continues with its announcement, if the
+    /// newest request was slow. Returns true if it does. The leader does not renew a lease that it
+    /// gave away, so a late poll would leave the successor little of it.
+    fn insert_lease_poll(&mut self, was_slow: bool, now: Moment) -> bool {
         let Some(successor) = &mut self.successor else { return false };
-        let polls_first = slow && now < successor.polls_until;
+        let polls_first = was_slow && now < successor.polls_until;
         if polls_first {
             successor.normal_poll_at = now + ANNOUNCE_INTERVAL;
         }
         polls_first
     }
 
-    /// Returns the due request about the side blob. None if nothing is due.
+    /// Returns the operation of the due request. None if no request is due.
     pub fn operation(&self, settings: &Settings) -> Option<Operation> {
         Some(match self.request.as_ref()? {
             AnnouncementRequest::Read => Operation::ReadSideBlob(SideBlob::Successor),
-            AnnouncementRequest::Write { over } => Operation::WriteSideBlob {
+            AnnouncementRequest::Write { replaces } => Operation::WriteSideBlob {
                 blob: SideBlob::Successor,
-                replaces: mutants::over(over.clone()),
+                replaces: mutants::announcement_condition(replaces.clone()),
                 metadata: self.announcement(settings)?.to_metadata(),
             },
         })
@@ -177,8 +177,8 @@ impl Follower {
         self.request = None;
     }
 
-    /// Drops the request, because an event may have removed its cause. The next poll then need not
-    /// wait for it.
+    /// Drops the due request, because an event may have removed its cause. Makes the next poll come
+    /// sooner, since that left time for the request.
     pub fn drop_request(&mut self, watch: Option<&mut Watch>, settings: &Settings, now: Moment) {
         let had_request = self.request.take().is_some();
         if let Some(watch) = watch.filter(|_| had_request) {
@@ -192,13 +192,13 @@ impl Follower {
         Some(Announcement { candidate: settings.name.clone(), nomination: Some((lease, term)) })
     }
 
-    /// Returns this candidate as the successor that the leader named at the last poll.
+    /// Returns the succession if the record named this candidate at the last poll.
     pub fn named_successor(&self) -> Option<Successor> {
         self.successor.filter(|successor| successor.is_named)
     }
 
-    /// Returns true if this candidate may write its announcement over the one that was read. It
-    /// spares that of another candidate of its name, to which the leader may be giving its lease.
+    /// Returns true if this candidate may replace the announcement that was read. It spares a fresh
+    /// announcement by another candidate of its name, to which the leader may be giving the lease.
     fn may_announce(&self, read: &Answer, took: Duration, settings: &Settings) -> bool {
         let current = Announcement::from_current(read, took)
             .filter(|current| current.candidate == settings.name);
@@ -209,30 +209,30 @@ impl Follower {
         })
     }
 
-    /// Returns the write that follows the answer to a read, which took `took`. A blob that no
-    /// candidate wrote is not overwritten.
+    /// Returns the write that follows a read, which took `took`. None if the announcement must not
+    /// replace what was read: a blob that no candidate wrote is not overwritten.
     fn plan_write(
         &self,
         read: &Answer,
         took: Duration,
         settings: &Settings,
     ) -> Option<AnnouncementRequest> {
-        let over = match (read.class, &read.properties) {
+        let replaces = match (read.class, &read.properties) {
             (Class::MissingBlob, _) => None,
             (Class::Done, Some(properties)) if announcement::is_from_candidate(properties) => {
                 read.etag.clone()
             }
             _ => return None,
         };
-        self.may_announce(read, took, settings).then_some(AnnouncementRequest::Write { over })
+        self.may_announce(read, took, settings).then_some(AnnouncementRequest::Write { replaces })
     }
 
-    /// Handles the answer to a request about its announcement, a read or a write. `took` is its
-    /// duration, and `slow` tells whether that was long.
+    /// Handles the answer to a read or write of the announcement. The request took `took`;
+    /// `was_slow` is true if that was long.
     pub fn on_announcement_answer(
         &mut self,
         (is_write, answer): (bool, Option<&Answer>),
-        (took, slow): (Duration, bool),
+        (took, was_slow): (Duration, bool),
         watch: &mut Watch,
         settings: &Settings,
         now: Moment,
@@ -241,11 +241,11 @@ impl Follower {
             (Some(AnnouncementRequest::Read), Some(read)) => self.plan_write(read, took, settings),
             _ => None,
         };
-        if self.request.is_some() && self.polls_in_between(slow, now) {
+        if self.request.is_some() && self.insert_lease_poll(was_slow, now) {
             watch.pace.next_at = now;
         }
         if self.request.is_none() {
-            // No later than the poll of any follower.
+            // Not later than the earliest normal poll.
             watch.pace.next_at = watch.pace.next_at.min(now + settings.timings.poll / 2);
         }
         let (quick, normal) = self.poll_intervals();
@@ -265,20 +265,20 @@ impl Follower {
         }
     }
 
-    /// Returns the id by which the leader may give this candidate the lease.
+    /// Returns the lease id to which the leader may give the lease.
     pub fn successor_lease(&self, now: Moment) -> Option<LeaseId> {
         Some(self.successor.filter(|successor| now < successor.polls_until)?.lease)
     }
 
-    /// Returns the lease id to poll with: a successor polls with its own, to learn whether it holds
-    /// the lease.
+    /// Returns the lease id to poll with. A successor polls with its own id, to learn whether that
+    /// holds the lease. None makes a normal poll.
     pub fn poll_lease(&self, now: Moment) -> Option<LeaseId> {
         self.successor
             .filter(|successor| now < successor.normal_poll_at)
             .and_then(|_| self.successor_lease(now))
     }
 
-    /// Makes the next poll a normal one, which shows whether to continue the announcement.
+    /// Makes the next poll a normal one, which shows whether the leader still names this candidate.
     pub fn poll_normally(&mut self, now: Moment) {
         self.request = None;
         if let Some(successor) = &mut self.successor {
@@ -305,17 +305,16 @@ pub(crate) struct Pulse {
     etag: ETag,
     record: Record,
     promise: Duration,
-    /// Receipt of the newest answer that showed it.
+    /// Receipt of the newest answer that showed this beat.
     confirmed_at: Moment,
-    /// Time of the takeover: after the leader has certainly stopped, plus a random delay, so that
-    /// one of many followers is first. Also the time of the retry of a break without a clear
-    /// answer.
+    /// Time of the takeover: the end of the promise plus a random delay, so that one of many
+    /// followers is first. After a break with an unknown outcome: the time of its retry.
     takeover: RetrySchedule,
 }
 
 impl Pulse {
-    /// Handles an answer that was received at `now` and showed this record; `previous` is the
-    /// former state.
+    /// Returns the pulse after an answer that was received at `now` and showed this record.
+    /// `previous` is the pulse before. None if the leader does not beat.
     pub fn observe(
         previous: Option<Self>,
         record: &Record,
@@ -325,12 +324,13 @@ impl Pulse {
         chance: &mut dyn Chance,
     ) -> Option<Self> {
         let Beat { promise, .. } = record.beat?;
-        // This follower's own promise does not matter.
+        // The promise on record counts, whatever this follower's own failover is.
         let promise = match own_failover {
             Some(own_failover) if mutant!(OwnPromise) => own_failover.promise(),
             _ => promise,
         };
-        let unchanged = previous.filter(|b| b.etag == *etag && b.record.is_same_beat(record));
+        let unchanged =
+            previous.filter(|pulse| pulse.etag == *etag && pulse.record.is_same_beat(record));
         Some(match unchanged {
             Some(unchanged) => Self { confirmed_at: now, ..unchanged },
             None => {
@@ -353,21 +353,21 @@ impl Pulse {
         self.promise
     }
 
-    /// Handles a break without a clear answer. Another poll has to show this beat before the next
-    /// try. Each try waits longer than the one before: a service that refuses breaks may continue
-    /// to answer polls.
+    /// Handles a break with an unknown outcome. Another poll has to show this beat before the next
+    /// try. The pauses between tries grow: a service that fails to break leases may still answer
+    /// polls.
     pub fn on_break_unanswered(mut self, now: Moment, chance: &mut dyn Chance) -> Self {
         self.takeover.on_failure(now, BACK_OFF, chance);
         Self { confirmed_at: Moment::ZERO, ..self }
     }
 
-    /// Returns the time to take over without another poll. None if a poll has to come first.
+    /// Returns the time of the takeover. None if another poll has to confirm the beat first.
     pub fn takeover_at(&self) -> Option<Moment> {
         Some(self.takeover.next_at).filter(|end| *end < self.confirmed_until())
     }
 
-    /// Returns true if the takeover is due and the beat was confirmed recently. So a follower that
-    /// polls rarely does not disturb a leader that beats.
+    /// Returns true if the takeover is due and the beat was confirmed recently. Without the second
+    /// condition, a follower that polls rarely would break the lease of a leader that beats.
     pub fn is_takeover_due(&self, now: Moment) -> bool {
         now >= self.takeover.next_at && now < self.confirmed_until()
     }
@@ -376,7 +376,7 @@ impl Pulse {
         self.confirmed_at + self.promise / 2
     }
 
-    /// Ends the lease, unless the leader beat again.
+    /// Returns the request that breaks the lease, unless the leader beat again.
     pub fn take_over(&self) -> Operation {
         let if_match = (!mutant!(BreakWithoutCondition)).then(|| self.etag.clone());
         Operation::Break { period: Some(0), if_match }
@@ -402,11 +402,11 @@ const MAX_POLLS: usize = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The hint state of a candidate. A hint is a message of the leader's listener: the leader may have
-/// changed. protocol.md §4.5.
+/// The polls of a candidate that hints bring forward. A hint says that the leader may have changed.
+/// protocol.md §4.5.
 ///
-/// Hints are untrusted, because any process at the address on record may send them. A hint only
-/// brings a limited number of polls forward.
+/// Hints are untrusted, because any process at the address on record may send them. So they bring a
+/// limited number of polls forward, and do nothing else.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Hints {
     /// Send times of the last minute's polls that hints brought forward, the oldest first.
@@ -420,17 +420,19 @@ pub(crate) struct Hints {
 struct PollSeries {
     /// The term that the candidate knew when the hint arrived.
     term: Option<u64>,
+    /// Number of polls that were sent.
     polls: usize,
 }
 
 impl Hints {
-    /// Accepts a hint while `term` is known. Returns true if a poll should follow at once.
+    /// Starts a series of polls for a hint; `term` is the known term. Returns true if a poll should
+    /// follow at once.
     pub fn accept(&mut self, term: Option<u64>, now: Moment) -> bool {
-        let allowed = self.may_poll(now);
-        if allowed {
+        let may_poll = self.may_poll(now);
+        if may_poll {
             self.series = Some(PollSeries { term, polls: 0 });
         }
-        allowed
+        may_poll
     }
 
     /// Records a poll that was sent at `sent` and showed this term. Returns the time of the next
@@ -454,8 +456,8 @@ impl Hints {
     }
 
     fn may_poll(&self, at: Moment) -> bool {
-        let lately = self.sent_at.iter().filter(|sent| at < **sent + MINUTE).count();
-        lately < MAX_POLLS || mutant!(HintsWithoutLimit)
+        let recent_polls = self.sent_at.iter().filter(|sent| at < **sent + MINUTE).count();
+        recent_polls < MAX_POLLS || mutant!(HintsWithoutLimit)
     }
 }
 

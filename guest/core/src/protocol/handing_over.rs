@@ -1,15 +1,15 @@
 //! Giving the leadership up: to any candidate, or to a named successor. protocol.md §7.2.
 //!
-//! A leader that is to give up claims no further turn. It asks its host to end the running turn,
-//! and renews meanwhile. After the work was seen stopped, it releases the lease or gives it to the
-//! successor.
+//! A leader that gives up claims no further turn. It asks its host to end the running turn, and
+//! renews meanwhile. When the host reports that the work has stopped, the leader releases the lease
+//! or gives it to the successor.
 //!
 //! For a handover, the leader names the successor in the record, and reads the successor's
-//! announcement, which holds the lease id by which it will lead. The leader gives the lease to that
-//! id if it has just read a fresh announcement. The successor polls until its id holds the lease,
-//! and acquires it again with the length of its own settings. Then it raises the term as after any
-//! acquisition. The lease is never free in between, so no third candidate can win it. `follower`
-//! and `watching` implement the successor.
+//! announcement. This holds the lease id by which the successor will lead. The leader gives the
+//! lease to that id if it has just read a fresh announcement. The successor polls until its id
+//! holds the lease, and acquires it again with the length of its own settings. Then it raises the
+//! term as after any acquisition. The lease is never free in between, so no third candidate can win
+//! it. `follower` and `watching` implement the successor.
 
 use core::time::Duration;
 
@@ -43,25 +43,26 @@ pub(crate) fn order(
         return;
     }
     // The record may name that candidate already.
-    let named = hold.is_some_and(|hold| hold.names_successor(Some(&to)));
+    let is_named = hold.is_some_and(|hold| hold.names_successor(Some(&to)));
     let timings = &context.settings.timings;
-    let time = if named { successor_time(timings, Duration::ZERO) } else { naming_time(timings) };
-    let mut until = context.now + time;
+    let time =
+        if is_named { successor_time(timings, Duration::ZERO) } else { naming_time(timings) };
+    let mut fails_at = context.now + time;
     let steering = &context.state.steering;
     match steering
         .hand_over()
         .map(|order| (order.successor_name.clone(), order.fails_at, order.id.clone()))
     {
-        // A repeated order has at least the remaining time.
-        Some((before, deadline, _)) if before == to => until = until.max(deadline),
-        Some((before, _, replaced_id)) => {
+        // A repeated order keeps the time that the first one has left, if that is longer.
+        Some((name, deadline, _)) if name == to => fails_at = fails_at.max(deadline),
+        Some((replaced_name, _, replaced_id)) => {
             context.state.steering.refuse(
                 replaced_id,
                 true,
                 "another order to hand over took its place",
             );
             let detail = format!(
-                "the order to hand over to \"{before}\" is cancelled: an order to hand over to \
+                "the order to hand over to \"{replaced_name}\" is cancelled: an order to hand over to \
                  \"{to}\" took its place"
             );
             context.report_order(ProblemClass::Order, detail);
@@ -73,18 +74,18 @@ pub(crate) fn order(
         id,
         successor_lease: None,
         announced_until: Moment::ZERO,
-        is_named: named,
-        read_answered: false,
+        is_named,
+        was_read_answered: false,
         read_at: context.now,
         read_count: 0,
         first_seen: None,
         work_until: Moment::ZERO,
-        fails_at: until,
+        fails_at,
     };
     context.state.steering.giving_up = Some(GivingUp::HandOver(order));
 }
 
-/// Returns the reason why an order to hand over is refused.
+/// Returns the reason to refuse an order to hand over. None if the order is accepted.
 fn refusal_reason(
     to: &str,
     hold: Option<&Hold>,
@@ -98,7 +99,7 @@ fn refusal_reason(
         Some(_) if steering.is_final() && !steering.rotates() => {
             Some((order_class, "it is already giving up its leadership"))
         }
-        // Such a name would be ignored on the record.
+        // Followers would ignore such a name on the record.
         Some(_) if !is_allowed_text(to, LONGEST_NAME) => {
             Some((order_class, "no candidate can have that name"))
         }
@@ -127,10 +128,11 @@ pub(crate) fn wind_down_limit(context: &Context<'_>) -> Option<Duration> {
     context.state.steering.hand_over()?.time_for_work(context.started)
 }
 
-/// Gives up the leadership if that is requested and no work is running.
+/// Gives up the leadership if that is ordered and no work is running. Ends an order to hand over
+/// that failed.
 pub(crate) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Release> {
     let (now, settings) = (context.now, context.settings);
-    let idle = context.state.turn.is_none();
+    let is_idle = context.state.turn.is_none();
     let steering = &mut context.state.steering;
     if settings.max_tenure.is_some_and(|longest| now >= hold.acquired_at + longest) {
         steering.giving_up.get_or_insert(GivingUp::Rotate);
@@ -138,7 +140,7 @@ pub(crate) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
     if let Some(order) = steering.hand_over()
         && now >= order.fails_at
     {
-        let (to, reason) = (&order.successor_name, order.failure(!idle));
+        let (to, reason) = (&order.successor_name, order.failure_reason(!is_idle));
         let other_names = context.state.listing.others_if_missing(to, &settings.name);
         let known_candidates =
             other_names.map(|names| format!(". The candidates seen lately are {names}"));
@@ -147,9 +149,9 @@ pub(crate) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
             known_candidates.unwrap_or_default()
         );
         // Work that is one turn for the whole leadership may have ended already.
-        let worked = hold.record.last_slot.is_some_and(|last| last.attempt > 0);
-        let is_finished = settings.agenda.is_one_turn_a_term() && worked && idle;
-        let (id, reason) = (order.id.clone(), order.failure(!idle));
+        let has_worked = hold.record.last_slot.is_some_and(|last| last.attempt > 0);
+        let is_finished = settings.agenda.is_one_turn_a_term() && has_worked && is_idle;
+        let id = order.id.clone();
         steering.giving_up = is_finished.then_some(GivingUp::Resign);
         if !is_finished {
             steering.refuse(id, true, reason);
@@ -157,8 +159,8 @@ pub(crate) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
         context.report_order(ProblemClass::Order, detail);
         return None;
     }
-    let stopped = idle || mutant!(HandOverBeforeStop);
-    if !steering.is_ready(now) || !stopped {
+    let is_stopped = is_idle || mutant!(HandOverBeforeStop);
+    if !steering.is_ready(now) || !is_stopped {
         return None;
     }
     Some(match steering.giving_up.take() {
@@ -167,30 +169,32 @@ pub(crate) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
             Release { successor: Some(successor), ..release }
         }
         _ => {
-            // The other candidates poll within that time, and so come first.
-            steering.out_until = now + 2 * settings.timings.poll;
+            // The other candidates poll within that time, so one of them wins.
+            steering.ineligible_until = now + 2 * settings.timings.poll;
             step_down(hold, EndingReason::Resigned, context)
         }
     })
 }
 
-/// Returns the deadline for the next check.
+/// Returns the time at which [`give_up`] next has something to do.
 pub(crate) fn due_at(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
     let steering = &context.state.steering;
     if steering.is_ready(context.now) && context.state.turn.is_none() {
         return Some(context.now);
     }
-    let order = steering.hand_over().map(|order| order.fails_at);
-    let rotates = context.settings.max_tenure.filter(|_| steering.giving_up.is_none());
-    [order, rotates.map(|most| hold.acquired_at + most)].into_iter().flatten().min()
+    let order_fails_at = steering.hand_over().map(|order| order.fails_at);
+    let max_tenure = context.settings.max_tenure.filter(|_| steering.giving_up.is_none());
+    let rotates_at = max_tenure.map(|longest| hold.acquired_at + longest);
+    [order_fails_at, rotates_at].into_iter().flatten().min()
 }
 
-/// Returns the time at which a leader reads for an announcement. None if it does not.
+/// Returns the time of the leader's next read of its successor's announcement. None if it does not
+/// hand over.
 pub(crate) fn next_read_at(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
     context.state.steering.hand_over()?.next_read_at(hold)
 }
 
-/// Handles the answer to that read. `took` is its duration.
+/// Handles the answer to a read of the successor's announcement, which took `took`.
 pub(crate) fn on_announcement_read(
     answer: Option<&Answer>,
     took: Duration,

@@ -1,6 +1,6 @@
 //! Health of the work. A leader whose work fails gives the leadership up, and does not contend for
-//! a while, so that a healthy candidate takes over. protocol.md §7.1. [`FailurePolicy`] defines
-//! when and for how long.
+//! a while, so that a healthy candidate takes over. protocol.md §7.1. [`FailurePolicy`] has the
+//! limits.
 
 use core::time::Duration;
 
@@ -23,15 +23,14 @@ pub(crate) struct Health {
     cool_downs: u32,
     /// Leases in a row under which no term could be raised.
     failed_raises: u32,
-    /// Time until which the candidate does not contend because of that.
+    /// Time until which the candidate does not contend because of failed raises.
     raise_back_off_until: Moment,
-    /// Time until which the candidate does not contend after a cool-down started.
+    /// End of the newest cool-down, during which the candidate does not contend.
     cool_down_until: Moment,
 }
 
 impl Health {
-    /// Records the end of a turn. Some: the leadership must end, and the candidate does not contend
-    /// for this time.
+    /// Records the end of a turn. Returns the length of the cool-down if the leadership must end.
     pub fn on_turn_ended(
         &mut self,
         outcome: Outcome,
@@ -68,25 +67,27 @@ impl Health {
         span
     }
 
-    /// Returns the time for which not to contend if the won term cannot be raised. It is zero the
-    /// first time. Then it doubles each time, from two polls up to the longest cool-down.
+    /// Returns the time for which the candidate does not contend if the next term cannot be raised.
+    /// It is zero the first time in a row. Then it doubles each time, from two polls up to the
+    /// longest cool-down.
     pub fn raise_back_off(&self, settings: &Settings, chance: &mut dyn Chance) -> Duration {
-        let times = match self.failed_raises {
+        let factor = match self.failed_raises {
             0 => return Duration::ZERO,
-            before => 1_u32.checked_shl(before).unwrap_or(u32::MAX),
+            failures => 1_u32.checked_shl(failures).unwrap_or(u32::MAX),
         };
-        let most = settings.failure_policy.longest_cool_down(u32::MAX);
-        jitter(settings.timings.poll.saturating_mul(times).min(most), chance)
+        let longest = settings.failure_policy.longest_cool_down(u32::MAX);
+        jitter(settings.timings.poll.saturating_mul(factor).min(longest), chance)
     }
 
-    /// Records that a won term could not be raised. Other candidates have priority until then.
+    /// Records that a term could not be raised. Other candidates have priority until
+    /// `back_off_until`.
     pub fn on_raise_failed(&mut self, back_off_until: Moment) {
         self.failed_raises = self.failed_raises.saturating_add(1);
         self.raise_back_off_until = back_off_until;
     }
 
-    /// Records that another candidate won the lease that was to be released. So the missing term
-    /// was not this candidate's failure.
+    /// Records that another candidate has the lease that this one wanted to release. So the attempt
+    /// does not count as a failed raise.
     pub fn on_lease_taken(&mut self) {
         self.failed_raises = self.failed_raises.saturating_sub(1);
         self.raise_back_off_until = Moment::ZERO;
@@ -103,15 +104,15 @@ impl Health {
     }
 
     /// Returns the text about a stall without recorded writes, with advice.
-    pub fn explain_stall(stalled: Duration, span: Duration) -> String {
+    pub fn explain_stall(stalled: Duration, cool_down: Duration) -> String {
         let stalled = format_duration(Duration::from_secs(stalled.as_secs()));
         let description = format!("no claim or outcome could be recorded for {stalled}");
         let advice = "find out why writes of the record fail; that is reported separately";
-        Self::stepping_down_text(&description, span, advice)
+        Self::stepping_down_text(&description, cool_down, advice)
     }
 
-    fn stepping_down_text(description: &str, span: Duration, advice: &str) -> String {
-        let back_off = format_duration(Duration::from_secs(span.as_secs() + 1));
+    fn stepping_down_text(description: &str, cool_down: Duration, advice: &str) -> String {
+        let back_off = format_duration(Duration::from_secs(cool_down.as_secs() + 1));
         format!(
             "{description}. This candidate gives up the leadership and does not contend for {back_off}, longer each time \
              until a turn succeeds; {advice}"
@@ -119,7 +120,7 @@ impl Health {
     }
 
     /// Returns the text about a failed turn, with advice.
-    pub fn explain(&self, turn: &Turn, outcome: Outcome, span: Duration) -> String {
+    pub fn explain(&self, turn: &Turn, outcome: Outcome, cool_down: Duration) -> String {
         let slot = turn.slot.to_rfc3339();
         let (description, advice) = match outcome {
             Outcome::TimedOut => (
@@ -137,7 +138,7 @@ impl Health {
                 "fix what the handler reports",
             ),
         };
-        Self::stepping_down_text(&description, span, advice)
+        Self::stepping_down_text(&description, cool_down, advice)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Leading: renewals, beats, and the end of a leadership. protocol.md §5, §7.1, §13. `recording`
-//! writes the record of a leader.
+//! Leading: renewals, and the end of a leadership. protocol.md §5, §7.1, §13. The module
+//! `recording` has the writes of the record, beats included.
 
 mod recording;
 
@@ -23,19 +23,19 @@ use crate::step::settings::timings::BACK_OFF;
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Operation;
 
-/// Minimum gap after an answered renewal, reserved for a record write. It matters if renewals take
-/// longer than the time between them.
+/// Minimum gap after an answered renewal, reserved for a record write. Without it, renewals that
+/// take longer than their interval would leave no time for writes.
 const RENEWAL_GAP: Duration = Duration::from_millis(250);
 
-/// Number of renewal tries: if a lease has time for no more, the next one gets all the time that
-/// beats can spare.
+/// Number of renewal tries below which a renewal is urgent: if the lease has no time for so many,
+/// the next try gets all the time that beats can spare.
 const RENEWAL_TRIES: u32 = 3;
 
 /// Number of leases without recorded claims and outcomes after which a leader steps down.
 const STALLED_LEASES: u32 = 2;
 
-/// Renews first, then performs pending writes, then claims. A leader that beats writes first: its
-/// promise ends before its lease.
+/// Returns the next request of a leader: a renewal if one is due, then a write of the record. A
+/// leader that beats writes first, because its promise ends before its lease.
 pub(crate) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let time_left = hold.time_left(context.now);
     if time_left.is_zero() {
@@ -50,14 +50,16 @@ pub(crate) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
         return (Phase::Holding(hold), Some(write));
     }
     if hold.renew.next_at <= context.now {
-        // If renewals are so slow that one is always due, no write would ever be tried.
-        let is_work = |wanted: recording::PlannedRecord| recording::has_work(&hold, &wanted.record);
+        // Renewals may be so slow that one is always due and no write is ever tried. That counts as
+        // a stall too.
+        let is_work =
+            |planned: recording::PlannedRecord| recording::has_work(&hold, &planned.record);
         if context.state.turn.is_none() && plan_record(&hold, context).is_some_and(is_work) {
             hold.stalled_since.get_or_insert(context.now);
         }
         let operation = Operation::Renew { lease: hold.lease };
         let timings = &context.settings.timings;
-        let most = match (hold.beats, timings.failover) {
+        let longest = match (hold.beats, timings.failover) {
             (Some(beats), Some(failover)) => {
                 let promise_left = beats.acts_until.saturating_sub(context.now);
                 let lease_left = hold.lease_until.saturating_sub(context.now);
@@ -67,7 +69,7 @@ pub(crate) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
             }
             _ => time_left,
         };
-        let timeout = timings.request_timeout.min(most);
+        let timeout = timings.request_timeout.min(longest);
         return (Phase::Holding(hold), Some(UnsignedRequest { operation, timeout }));
     }
     // After a failed renewal the next try comes soon, and a new turn might be cut off.
@@ -102,7 +104,7 @@ fn on_renewal_answer(
                 hold.lease = lease;
             }
             if now >= hold.valid_until && !mutant!(LateRenewalAdopted) {
-                // Too late: it does not resurrect the leadership.
+                // The answer came too late: an ended leadership does not resume.
                 return end_leadership(&hold, EndingReason::ValidityEnded, context);
             }
             hold.extend_lease(timings.valid_until(completed.sent_at, now));
@@ -118,7 +120,7 @@ fn on_renewal_answer(
             context.effects.extension = Some(Extension::Renewal);
             step_down_if_stalled(hold, context, completed.chance)
         }
-        // Azurite renews any holder's lease, whatever id was sent.
+        // `Done` with another lease id: Azurite renews any holder's lease, whatever id was sent.
         Some((
             Class::Done
             | Class::Conflict
@@ -141,7 +143,7 @@ fn on_renewal_answer(
     }
 }
 
-/// Ends a leadership whose lease is gone according to the service: there is nothing to release.
+/// Ends a leadership whose lease is lost, according to the service. There is nothing to release.
 fn on_lease_lost(
     hold: &Hold,
     completed: &CompletedRequest<'_>,
@@ -155,20 +157,20 @@ fn on_lease_lost(
     Phase::Stopping { lease: None }
 }
 
-/// Ends the leadership. The host stops the work; the next phase waits until it was seen stopped.
+/// Ends the leadership. The next phase waits until the host reports that the work has stopped.
 fn end_leadership(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Phase {
     memory::on_leadership_ended(hold);
     context.state.steering.clear();
     context.effects.ending = Some(Ending { term: hold.record.term, reason });
     if context.effects.turn_to_start.take().is_some() {
-        context.state.turn = None; // Claimed in this very step, and never to be started.
+        context.state.turn = None; // Claimed in this very step: the host never starts it.
     }
     Phase::Stopping { lease: Some(hold.lease) }
 }
 
-/// Steps down if no claim or outcome was recorded for two leases since the first try. A try and the
-/// renewal before it may be in flight then. So this is detected at the latest two request time-outs
-/// and a back-off later.
+/// Steps down if no claim or outcome was recorded for two leases since the first try. The check
+/// follows each answer. So it may come two request time-outs and a back-off later, those of a
+/// renewal and a write.
 fn step_down_if_stalled(hold: Hold, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let (now, settings) = (context.now, context.settings);
     let longest_stall = STALLED_LEASES * settings.timings.lease;
@@ -178,7 +180,7 @@ fn step_down_if_stalled(hold: Hold, context: &mut Context<'_>, chance: &mut dyn 
     else {
         return Phase::Holding(hold);
     };
-    let span = context.state.health.cool_down(&settings.failure_policy, now, chance);
-    context.report_problem(ProblemClass::Work, Health::explain_stall(stalled, span));
+    let cool_down = context.state.health.cool_down(&settings.failure_policy, now, chance);
+    context.report_problem(ProblemClass::Work, Health::explain_stall(stalled, cool_down));
     Phase::Releasing(step_down(&hold, EndingReason::WorkFailed, context))
 }

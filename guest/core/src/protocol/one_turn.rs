@@ -16,23 +16,23 @@ use crate::step::report::{Event, Report, Role, State, Turn, TurnResult};
 use crate::step::settings::Settings;
 use tenure_base::prelude::*;
 
-/// Maximum time to contend without leading, and to lead without a due turn.
+/// Maximum time to contend without leading, and then to lead without a claim.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Maximum time to release the lease; after that it runs out.
+/// Maximum time for the release of the lease. After that, the lease is left to run out.
 const RELEASE_TIME: Duration = Duration::from_secs(8);
 
 /// Maximum wait for a turn that is due soon: the caller's clock may be a little fast, and the next
 /// call may be a day away.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
-/// Pause between two reads after another candidate was faster.
-const READ_AGAIN: Duration = Duration::from_millis(300);
+/// Maximum pause before the next read after another candidate was faster.
+const REREAD_PAUSE: Duration = Duration::from_millis(300);
 
 /// Progress of the candidate after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepProgress {
-    /// The candidate holds nothing, and no pending request can still be granted.
+    /// The candidate has no lease, and no earlier request can still get it one.
     Watching,
     /// A lease or a claim is being won or released.
     UnderWay,
@@ -40,7 +40,7 @@ pub enum StepProgress {
     Leading {
         /// The record on the blob.
         record: Box<Record>,
-        /// The time of the service.
+        /// The service's time.
         time: Timestamp,
     },
     /// The candidate has left.
@@ -57,7 +57,7 @@ pub enum OneTurnOutcome {
     Succeeded,
     /// The turn ran, and the handler returned an error.
     Failed,
-    /// The turn ended after the time for which the leadership was certain.
+    /// The turn ended, or could only start, after the end of validity.
     Overran,
     /// There was no turn to run.
     NothingDue,
@@ -86,7 +86,7 @@ pub struct OneTurnResult {
     pub error: Option<String>,
     /// True if the outcome of the turn is on record. None without an outcome.
     pub outcome_recorded: Option<bool>,
-    /// Due time of the next turn; not later than now if it is due at once.
+    /// Time at which the next turn is due. It may lie in the past.
     pub next: Option<Timestamp>,
     /// Problems during the invocation.
     pub problems: Vec<Problem>,
@@ -113,12 +113,12 @@ pub enum OneTurnAction {
 pub struct OneTurn<'s> {
     settings: &'s Settings,
     stage: Stage,
-    /// Time until which the candidate contends.
-    patient_until: Moment,
-    /// True if it has already waited for a turn.
+    /// Deadline for winning, and after that for claiming a turn.
+    deadline: Moment,
+    /// True if the invocation has already waited for a turn that was due soon.
     has_waited: bool,
     state: Option<State>,
-    /// Time until which the leadership is certain.
+    /// End of the validity, by which the turn has to end.
     valid_until: Moment,
     /// The last known record of the leader, the service's time, and the instant of both.
     last_known: Option<(Box<Record>, Timestamp, Moment)>,
@@ -141,7 +141,7 @@ impl<'s> OneTurn<'s> {
         Self {
             settings,
             stage: Stage::Reading { at: now },
-            patient_until: now + PATIENCE,
+            deadline: now + PATIENCE,
             has_waited: false,
             state: None,
             valid_until: Moment::ZERO,
@@ -168,19 +168,19 @@ impl<'s> OneTurn<'s> {
 
     /// Returns the action to take at `now`.
     pub fn next(&mut self, now: Moment) -> OneTurnAction {
-        let patient_until = self.patient_until;
+        let deadline = self.deadline;
         let wait = |at: Moment, until: Moment| OneTurnAction::Wait(at.min(until));
         match &mut self.stage {
-            Stage::Reading { .. } if now >= patient_until => self.end(OneTurnOutcome::Undecided),
-            Stage::Reading { at } if now < *at => wait(*at, patient_until),
+            Stage::Reading { .. } if now >= deadline => self.end(OneTurnOutcome::Undecided),
+            Stage::Reading { at } if now < *at => wait(*at, deadline),
             Stage::Reading { .. } => OneTurnAction::Read,
-            Stage::Contending { .. } if now >= patient_until => {
+            Stage::Contending { .. } if now >= deadline => {
                 self.leave(OneTurnOutcome::Undecided, Event::Leave(None), now);
                 self.next(now)
             }
-            Stage::Contending { at } if now < *at => wait(*at, patient_until),
+            Stage::Contending { at } if now < *at => wait(*at, deadline),
             Stage::Contending { .. } => OneTurnAction::Step(None),
-            // Suspended since the claim: the turn is not started any more.
+            // The process was suspended after the claim: the turn is not started any more.
             Stage::Running(_) if now >= self.valid_until => {
                 self.leave(
                     OneTurnOutcome::Overran,
@@ -211,11 +211,11 @@ impl<'s> OneTurn<'s> {
             }
         };
         self.result.next = next_turn;
-        let schedules =
+        let mismatch =
             Problem::schedule_mismatch(snapshot.turns.schedule.as_deref(), self.settings);
         let ahead =
             snapshot.ahead.map(|ahead_by| Problem::slot_ahead(snapshot.answered_at.plus(ahead_by)));
-        for problem in schedules.into_iter().chain(ahead) {
+        for problem in mismatch.into_iter().chain(ahead) {
             if !self.result.problems.contains(&problem) {
                 self.result.problems.push(problem);
             }
@@ -232,15 +232,15 @@ impl<'s> OneTurn<'s> {
         }
         let wait = next_turn.map(|next| next.since(snapshot.answered_at));
         match wait {
-            // The very first leader writes the record.
+            // Without a record, this candidate leads to write the first one.
             _ if snapshot.incumbent.is_none() => self.stage = Stage::Contending { at: now },
             Some(Duration::ZERO) => self.stage = Stage::Contending { at: now },
             Some(wait) if wait <= SHORT_WAIT && !self.has_waited => {
-                // Answers have whole seconds, so the turn counts as due only after the next full
-                // second.
+                // The service's dates have whole seconds, so the turn is seen to be due only after
+                // the next full second.
                 let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
                 self.has_waited = true;
-                self.patient_until += wait;
+                self.deadline += wait;
                 self.stage = Stage::Reading { at: now + wait };
             }
             _ => {
@@ -249,23 +249,24 @@ impl<'s> OneTurn<'s> {
         }
     }
 
-    /// Handles the report of a step that started at `started_at`.
+    /// Handles the report of a step that started at `started_at`, and the progress of its
+    /// candidate.
     pub fn on_step(
         &mut self,
         report: Report,
-        prospect: StepProgress,
+        progress: StepProgress,
         started_at: Moment,
         now: Moment,
     ) {
         self.state = Some(report.state);
-        let failed = !report.problems.is_empty();
+        let has_problems = !report.problems.is_empty();
         self.result.problems.extend(report.problems);
-        if let StepProgress::Leading { record, time } = &prospect {
+        if let StepProgress::Leading { record, time } = &progress {
             self.last_known = Some((record.clone(), *time, now));
         }
         let next_step_at = started_at + report.again_in;
         if let Stage::Leaving { event, at, .. } = &mut self.stage {
-            match prospect {
+            match progress {
                 StepProgress::Left { outcome_recorded } => {
                     self.result.outcome_recorded =
                         self.result.handler_called.then_some(outcome_recorded);
@@ -277,11 +278,11 @@ impl<'s> OneTurn<'s> {
         }
         if let Role::Leading(leadership) = &report.role {
             if self.result.term.is_none() {
-                self.patient_until = now + PATIENCE;
+                self.deadline = now + PATIENCE;
             }
             self.result.term = Some(leadership.term);
         }
-        match (report.run, prospect, report.role) {
+        match (report.run, progress, report.role) {
             (Some(turn), ..) => {
                 self.valid_until = started_at + turn.valid_for;
                 self.result.turn = Some(turn.clone());
@@ -297,7 +298,8 @@ impl<'s> OneTurn<'s> {
             }
             // Another candidate was faster, or a problem occurred. A read shows the new state.
             (None, StepProgress::Watching, _) => {
-                let at = if failed { next_step_at } else { next_step_at.min(now + READ_AGAIN) };
+                let at =
+                    if has_problems { next_step_at } else { next_step_at.min(now + REREAD_PAUSE) };
                 self.stage = Stage::Reading { at };
             }
             _ => self.stage = Stage::Contending { at: next_step_at },

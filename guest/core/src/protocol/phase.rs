@@ -15,12 +15,9 @@ use tenure_base::prelude::*;
 
 /// The phase of a candidate in the protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "there is one, for the length of a step; smaller on wasm"
-)]
+#[allow(clippy::large_enum_variant, reason = "a step has only one; smaller on wasm")]
 pub(crate) enum Phase {
-    /// protocol.md §4.1: polling, or creating a missing resource.
+    /// Polling, or creating a missing resource. protocol.md §4.1.
     Watching(Watch),
     /// Acquiring the lease. protocol.md §4.2.
     Acquiring(Attempt),
@@ -48,26 +45,26 @@ impl Phase {
 }
 
 /// Maximum immediate repetitions of a request if the blob changed concurrently, or if no two dates
-/// of the service agree. After these, the candidate waits as a follower does.
+/// of the service agree. After them, the candidate waits as a follower does.
 pub(crate) const MAX_IMMEDIATE_REPEATS: u32 = 3;
 
 /// A candidate that polls.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Watch {
-    /// The resource to create.
+    /// The resource to create instead of the next poll.
     pub missing: Option<MissingResource>,
     pub pace: RetrySchedule,
-    /// Immediately repeated polls so far.
-    pub rounds: u32,
+    /// Number of immediately repeated polls so far.
+    pub immediate_repeats: u32,
 }
 
 impl Watch {
     pub fn at(next: Moment) -> Self {
-        Self { missing: None, pace: RetrySchedule::due_at(next), rounds: 0 }
+        Self { missing: None, pace: RetrySchedule::due_at(next), immediate_repeats: 0 }
     }
 }
 
-/// A missing resource.
+/// A resource that the last poll found missing.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum MissingResource {
     Blob,
@@ -84,20 +81,19 @@ pub(crate) struct Attempt {
     /// True if a request of this attempt may have been applied without an answer.
     pub may_be_granted: bool,
     pub pace: RetrySchedule,
-    /// Immediately repeated requests so far.
-    pub rounds: u32,
-    /// True if the leader transferred its lease to this lease id.
-    pub handed_over: bool,
+    /// Number of immediately repeated requests so far.
+    pub immediate_repeats: u32,
+    /// True if the leader gave its lease to this lease id.
+    pub is_handed_over: bool,
     /// The check that must finish before the lease is acquired.
     pub check: Option<SplitCheck>,
 }
 
-/// A running check for members and shares (protocol.md §14.6): the next page to list.
+/// The next page to list in a check for members and shares. protocol.md §14.6.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SplitCheck {
-    /// The list that is being read.
     pub list: SplitList,
-    /// Start of the page.
+    /// Start of the page. None: the first page.
     pub marker: Option<String>,
 }
 
@@ -108,34 +104,34 @@ pub(crate) enum SplitList {
     Shares,
 }
 
-/// The lease is acquired; the term is not raised yet.
+/// An acquired lease whose term is not raised yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Raise {
     pub lease: LeaseId,
     pub acquired_at: Moment,
-    /// Instant after which it is too late to lead by this lease.
+    /// End of the validity by this lease. The term has to be raised before.
     pub valid_until: Moment,
     pub write: Write,
     /// Instant before which the record is not written, on a clock that does not run ahead.
     pub earliest_write: Moment,
-    /// Time for which the candidate does not contend if the term cannot be raised.
+    /// Time for which the candidate does not contend if the term is not raised in time.
     pub back_off: Duration,
-    /// The check that follows the write of the term, and must finish before the candidate leads.
+    /// The check that follows the write of the term. It must finish before the candidate leads.
     pub check: Option<SplitCheck>,
     /// The tag of the record with the term, and the time at which the write was sent.
     pub term_write: Option<(ETag, Moment)>,
 }
 
-/// Data of a leadership.
+/// A leadership: its lease, its record, and its pending work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hold {
     pub lease: LeaseId,
     /// Instant until which the leader may act: the end of its lease or of its promise, whichever is
     /// earlier.
     pub valid_until: Moment,
-    /// Instant until which it may act by its lease.
+    /// Instant until which the leader may act by its lease.
     pub lease_until: Moment,
-    /// Set if the leader promises to have stopped soon after each beat.
+    /// The beats, if the leader promises to have stopped a given time after each of them.
     pub beats: Option<Beats>,
     /// Time at which the lease was acquired.
     pub acquired_at: Moment,
@@ -144,17 +140,18 @@ pub(crate) struct Hold {
     /// The record on the blob, plus the outcome of the last turn, which may not be written yet.
     pub record: Record,
     pub etag: ETag,
-    pub outcome_unwritten: bool,
-    /// The newest planned write. It is planned again before each try. If the result of a try is
-    /// unknown, a read first shows whether it was applied.
+    /// True if that outcome is not written yet.
+    pub has_unwritten_outcome: bool,
+    /// The newest planned write. It is planned again before each try. After a try with an unknown
+    /// result, a read first shows whether that try was applied.
     pub write: Option<Write>,
     /// The turn that this write claims.
     pub pending_claim: Option<Claim>,
     /// Time of the first failed write of a claim or outcome since the last successful one.
     pub stalled_since: Option<Moment>,
     /// True if an operator asks to forget a claimed slot that lies in the future.
-    pub reset_requested: bool,
-    /// Earliest time at which a failed slot is retried.
+    pub is_reset_requested: bool,
+    /// Earliest time at which a failed turn is retried.
     pub retry_after: Moment,
 }
 
@@ -165,11 +162,11 @@ pub(crate) struct LeaderOrders {
     pub triggers: Vec<Trigger>,
     /// Time at which the next read is due.
     pub read_at: Moment,
-    /// Time at which the newest read was answered, or failed.
+    /// Time at which the newest read was answered or failed.
     pub answered_at: Moment,
     /// True if a hint came since the newest read.
     pub was_hinted: bool,
-    /// The ids of the transfers that it obeyed in this term, the newest first.
+    /// The ids of the transfers that the leader obeyed in this term, the newest first.
     pub obeyed_transfers: Vec<String>,
 }
 
@@ -180,7 +177,7 @@ pub(crate) struct Beats {
     pub number: u64,
     /// Time at which the next beat is due.
     pub next: Moment,
-    /// Instant until which the leader acts by the newest beat that is known to be on record.
+    /// Instant until which the leader may act by the newest beat that is known to be on record.
     pub acts_until: Moment,
 }
 
@@ -196,7 +193,7 @@ impl Hold {
         self.update_validity();
     }
 
-    /// Extends the validity by a beat that is on record and was sent at `sent_at`.
+    /// Extends the validity by a beat that was sent at `sent_at` and is on record.
     pub fn on_beat_acknowledged(&mut self, sent_at: Moment, failover: Option<Failover>) {
         if let (Some(beats), Some(failover)) = (&mut self.beats, failover) {
             beats.next = sent_at + failover.beat_interval();
@@ -205,8 +202,8 @@ impl Hold {
         self.update_validity();
     }
 
-    /// Ends the promise once it is removed from the record. The lease alone then bounds the
-    /// validity.
+    /// Stops the beats, after the promise was removed from the record. From now on the lease alone
+    /// limits the validity.
     pub fn end_promise(&mut self) {
         self.beats = None;
         self.update_validity();
@@ -217,18 +214,18 @@ impl Hold {
         self.valid_until = self.lease_until.min(promised_until);
     }
 
-    /// Returns true if the newest renewal was answered.
+    /// Returns true if the newest renewal succeeded.
     pub fn is_renewed(&self) -> bool {
         self.renew.failures == 0
     }
 
-    /// Returns true if the record on the blob names this successor, as far as is known.
+    /// Returns true if the last known record names this successor, or no successor for `None`.
     pub fn names_successor(&self, successor: Option<&str>) -> bool {
         self.record.successor.as_deref() == successor
     }
 }
 
-/// Data of a claimed turn that the record does not hold.
+/// The data of a claimed turn that the record does not have.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Claim {
     pub kind: Kind,
@@ -242,15 +239,17 @@ pub(crate) struct Release {
     pub lease: LeaseId,
     /// The id to which the lease is changed. If it is `None`, the lease is released.
     pub successor: Option<LeaseId>,
-    /// Tag of its announcement as a successor. The announcement is withdrawn first, in one try.
+    /// Tag of this candidate's own announcement as a successor. The announcement is withdrawn
+    /// first, in one try.
     pub announcement_tag: Option<ETag>,
-    /// Outcome of the last turn, to be recorded first: other candidates need it.
+    /// Write of the last turn's outcome, sent before the release: other candidates need the
+    /// outcome.
     pub last_write: Option<Write>,
-    /// Deadline for the answer to that write. Until then this candidate certainly holds the lease.
-    /// An outcome of a turn that ended later is still sent, because the service refuses it if the
+    /// Deadline for the answer to that write. It is the end of the validity by the lease. For an
+    /// invocation whose turn ended later, it is later too: the service refuses the write if the
     /// lease is lost.
     pub write_deadline: Moment,
-    /// Instant by which the lease has certainly expired.
+    /// Instant at which the candidate stops trying to release the lease.
     pub gives_up_at: Moment,
     /// Time at which the candidate contends again.
     pub contend_at: Moment,

@@ -20,7 +20,7 @@ use tenure_azure::operation::ETag;
 /// even by a clock that is fast by a hundredth. protocol.md §4.3.
 const WAIT_WITHOUT_RECORD: Duration = Duration::from_millis(1_020);
 
-/// Starts to raise the term after the lease was acquired by a request that was sent at `sent`.
+/// Starts to raise the term. The request that acquired the lease was sent at `sent`.
 pub(crate) fn start(
     mut attempt: Attempt,
     sent: Moment,
@@ -29,29 +29,31 @@ pub(crate) fn start(
 ) -> Phase {
     let (now, settings) = (context.now, context.settings);
     let Some(since) = context.service_time() else {
-        if attempt.rounds < MAX_IMMEDIATE_REPEATS && context.service_estimate().is_some() {
+        if attempt.immediate_repeats < MAX_IMMEDIATE_REPEATS && context.service_estimate().is_some()
+        {
             // No two dates agree so far, so no term can be raised. Repeating the request brings
             // another date.
-            attempt.rounds += 1;
+            attempt.immediate_repeats += 1;
             (attempt.may_be_granted, attempt.pace) = (true, RetrySchedule::due_at(now));
             return Phase::Acquiring(attempt);
         }
         report_no_date(context);
         return give_up_raise(attempt.lease, context, chance);
     };
-    let Attempt { lease, etag, record: before, .. } = attempt;
-    let check = SplitCheck::new(before.as_ref(), settings);
-    let validated = before.as_ref().map_or(Ok(()), |r| r.validate_term(&settings.election, since));
+    let Attempt { lease, etag, record: previous, .. } = attempt;
+    let check = SplitCheck::new(previous.as_ref(), settings);
+    let validated =
+        previous.as_ref().map_or(Ok(()), |record| record.validate_term(&settings.election, since));
     if let Err(problem) = validated {
         context.report(Some(Problem::from_unusable(problem)));
         return give_up_raise(lease, context, chance);
     }
     // Without a record the second is waited out under the lease: see `next_record`.
-    let must_wait = before.is_none() && !mutant!(SecondNotWaitedOut);
+    let must_wait = previous.is_none() && !mutant!(SecondNotWaitedOut);
     let wait = if must_wait { WAIT_WITHOUT_RECORD } else { Duration::ZERO };
     let earliest_write = context.without_clock_lead(now) + wait;
     let mut record =
-        next_record(settings, context.state.nonce, &context.state.claims, before, since);
+        next_record(settings, context.state.nonce, &context.state.claims, previous, since);
     record.beat = record.beat.filter(|_| context.failover().is_some());
     let write = Write::new(record, etag, RetrySchedule::due_at(now + wait));
     let valid_until = settings.timings.valid_until(sent, now);
@@ -74,13 +76,14 @@ pub(crate) fn start(
     Phase::Raising(raise)
 }
 
-/// Writes the record, or reads back a doubtful write; then checks whether members work on shares.
+/// Returns the next request: the write of the record, or the read that shows whether it was
+/// applied. After these come the requests of the check for shares.
 pub(crate) fn next(
     mut raise: Raise,
     context: &mut Context<'_>,
 ) -> (Phase, Option<UnsignedRequest>) {
-    let left = raise.valid_until.saturating_sub(context.now);
-    if left.is_zero() {
+    let time_left = raise.valid_until.saturating_sub(context.now);
+    if time_left.is_zero() {
         // protocol.md §4.4. A candidate that cannot finish within its validity releases.
         if raise.term_write.is_some() {
             context.report(Some(SplitCheck::unfinished_problem()));
@@ -88,7 +91,7 @@ pub(crate) fn next(
         context.state.health.on_raise_failed(context.now + raise.back_off);
         return releasing::next(give_back(raise.lease, context), context);
     }
-    let timeout = context.settings.timings.request_timeout.min(left);
+    let timeout = context.settings.timings.request_timeout.min(time_left);
     if let (Some(_), Some(check)) = (&raise.term_write, &raise.check) {
         let operation = check.operation(context.settings);
         return (Phase::Raising(raise), Some(UnsignedRequest { operation, timeout }));
@@ -117,7 +120,7 @@ pub(crate) fn on_answer(
         && let Some(check) = raise.check.take()
     {
         let mut checked = check.on_answer(&completed, context.settings);
-        // The time-out of the last request says nothing about the service then.
+        // At the end of the validity, only an answer counts: the last request had little time.
         let has_verdict = completed.answer().is_some() && checked.is_err();
         if context.now >= raise.valid_until && !has_verdict {
             checked = Err(SplitCheck::unfinished_problem());
@@ -136,9 +139,9 @@ pub(crate) fn on_answer(
             if raise.check.is_none() {
                 return start_leading(raise, (etag, sent), completed, context);
             }
-            // Members read this record before they work on a share, so the lists come after it: one
-            // of the two sees the other. A candidate that promised to beat has time until its next
-            // beat.
+            // Members read this record before they work on a share, and this candidate lists them
+            // after it wrote the record. So at least one of the two sees the other. A candidate
+            // that promised beats has to finish within the validity of this first one.
             if let (Some(_), Some(failover)) = (raise.write.record.beat, context.failover()) {
                 raise.valid_until = raise.valid_until.min(sent + failover.validity());
             }
@@ -160,15 +163,15 @@ pub(crate) fn on_answer(
                 context.state.health.raise_back_off(context.settings, completed.chance);
             Phase::Raising(raise)
         }
-        // Released even if the service reports the lease as lost: that is harmless.
+        // The lease is released even if the service reports it as lost: that is harmless.
         Progress::LeaseLost | Progress::Superseded => {
             give_up_raise(raise.lease, context, completed.chance)
         }
     }
 }
 
-/// Starts to lead: the term is on record by a write that was sent at `sent`, and no check prevents
-/// it.
+/// Starts to lead, unless the validity is over. The write of the term was sent at `sent`, and the
+/// check has passed.
 fn start_leading(
     raise: Raise,
     (etag, sent): (ETag, Moment),
@@ -185,8 +188,8 @@ fn start_leading(
     Phase::Holding(hold)
 }
 
-/// Creates the leadership of protocol.md §4.4, with the validity of the acquire. The record was
-/// written by a request that was sent at `sent`: that is the first beat.
+/// Creates the leadership of protocol.md §4.4, with the validity of the acquire. The write of the
+/// record, sent at `sent`, is the first beat.
 fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
     let Raise { lease, acquired_at, valid_until, write, .. } = raise;
     let beats =
@@ -201,26 +204,26 @@ fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
         renew: RetrySchedule::due_at(acquired_at + timings.renew),
         record: write.record,
         etag,
-        outcome_unwritten: false,
+        has_unwritten_outcome: false,
         write: None,
         pending_claim: None,
         stalled_since: None,
-        reset_requested: false,
+        is_reset_requested: false,
         retry_after: Moment::ZERO,
     };
     hold.on_beat_acknowledged(sent, timings.failover);
     hold
 }
 
-/// Releases the lease of a term that cannot be raised. Each time in a row, other candidates have
-/// priority for longer.
+/// Releases the lease of a term that cannot be raised. After each failure in a row, other
+/// candidates have priority for longer.
 fn give_up_raise(lease: LeaseId, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let back_off = context.state.health.raise_back_off(context.settings, chance);
     context.state.health.on_raise_failed(context.now + back_off);
     Phase::Releasing(give_back(lease, context))
 }
 
-/// Reports that a term needs the service's time.
+/// Reports that no term can be raised, because the service's time is not known.
 #[inline(never)]
 pub(crate) fn report_no_date(context: &mut Context<'_>) {
     let (class, detail) = match context.service_estimate() {

@@ -1,5 +1,5 @@
-//! Releasing a lease, after the work was seen stopped, and the last will of a leader. protocol.md
-//! §7.1, §7.3.
+//! Releasing a lease after the work has stopped, and the last will of a leader. protocol.md §7.1,
+//! §7.3.
 
 use core::fmt;
 use core::time::Duration;
@@ -23,14 +23,15 @@ use tenure_azure::credential::Credential;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::request::Request;
 
-/// Time for which the lease is offered to a successor; not shorter than one try.
+/// Time for which the leader tries to give the lease to a successor. It is longer if one try takes
+/// longer.
 const OFFER: Duration = Duration::from_secs(4);
 
 /// Time for which a leaving successor tries to release a lease that it may hold.
 const UNCERTAIN_LEASE_TIME: Duration = Duration::from_secs(3);
 
-/// Ends a leadership whose work was seen stopped. Other candidates have priority for a while,
-/// depending on the reason.
+/// Ends a leadership whose work has stopped. Other candidates have priority for a while, depending
+/// on the reason.
 pub(crate) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Release {
     memory::on_leadership_ended(hold);
     context.state.steering.clear();
@@ -57,18 +58,19 @@ fn last_write(hold: &Hold, now: Moment) -> Option<Write> {
         beat.number = beats.number + 1;
     }
     // A leader that beats had a recent answer from the store.
-    (hold.outcome_unwritten && !is_uncertain && (hold.is_renewed() || hold.beats.is_some()))
+    (hold.has_unwritten_outcome && !is_uncertain && (hold.is_renewed() || hold.beats.is_some()))
         .then(|| Write::new(record, hold.etag.clone(), RetrySchedule::due_at(now)))
 }
 
-/// Releases the lease of an ended leadership after its work was seen stopped, unless it is lost.
+/// Releases the lease of an ended leadership after its work has stopped. `lease` is none if the
+/// lease is lost.
 pub(crate) fn on_work_stopped(lease: Option<LeaseId>, context: &Context<'_>) -> Phase {
     let releases_now = lease.is_some() && context.state.health.ineligible_until() <= context.now;
     let pause = if releases_now { Duration::ZERO } else { context.settings.timings.poll / 2 };
     let contend_at = context.now + pause;
     lease.map_or_else(
         || leave_or_watch(contend_at, context),
-        |l| Phase::Releasing(release(l, contend_at, context)),
+        |lease| Phase::Releasing(release(lease, contend_at, context)),
     )
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn give_back(lease: LeaseId, context: &Context<'_>) -> Release {
     release(lease, context.now + context.settings.timings.poll / 2, context)
 }
 
-/// Releases a lease; then leaves, or contends again at `contend_at`.
+/// Releases a lease. After that, the candidate leaves, or contends again at `contend_at`.
 pub(crate) fn release(lease: LeaseId, contend_at: Moment, context: &Context<'_>) -> Release {
     Release {
         lease,
@@ -91,17 +93,16 @@ pub(crate) fn release(lease: LeaseId, contend_at: Moment, context: &Context<'_>)
     }
 }
 
-/// Leaves the election without leading. The leader may have given this candidate the lease as its
-/// successor.
+/// Leaves the election without leading. A successor first releases the lease that the leader may
+/// have given to it.
 pub(crate) fn leave_as_follower(context: &mut Context<'_>) -> Phase {
     let (now, follower) = (context.now, &mut context.state.follower);
     let Some(lease) = follower.successor_lease(now) else { return Phase::Left };
     let announcement_tag =
-        follower.announcement_tag.take().filter(|_| !mutant!(AnnouncementNotTakenBack));
-    let until = now + UNCERTAIN_LEASE_TIME;
+        follower.announcement_tag.take().filter(|_| !mutant!(AnnouncementNotWithdrawn));
     Phase::Releasing(Release {
         announcement_tag,
-        gives_up_at: until,
+        gives_up_at: now + UNCERTAIN_LEASE_TIME,
         ..release(lease, now, context)
     })
 }
@@ -114,32 +115,32 @@ pub(crate) fn next(
 ) -> (Phase, Option<UnsignedRequest>) {
     let (now, timings) = (context.now, &context.settings.timings);
     if now >= release.gives_up_at {
-        // Nothing could be sent without a token: the lease has expired.
+        // Without a token nothing could be sent. The lease has expired, or is left to expire.
         return (leave_or_watch(release.contend_at, context), None);
     }
     if release.pace.next_at > now {
         return (Phase::Releasing(release), None);
     }
     let (lease, timeout) = (release.lease, timings.request_timeout);
-    if let Some(announced) = release.announcement_tag.take() {
-        let operation = withdrawal(announced, context.settings);
+    if let Some(tag) = release.announcement_tag.take() {
+        let operation = withdrawal(tag, context.settings);
         let timeout = timeout.min(LAST_WRITE);
         return (Phase::Releasing(release), Some(UnsignedRequest { operation, timeout }));
     }
     let change_timeout = timeout.min(LONGEST_TRY);
     let offer_time = OFFER.max(LAST_WRITE + change_timeout);
-    if now + timings.lease > release.gives_up_at + offer_time && !mutant!(SuccessorOrNobody) {
-        // The successor may be gone by now. If the change was applied, the release meets another
-        // holder.
+    if now + timings.lease > release.gives_up_at + offer_time && !mutant!(FailedChangeNotReleased) {
+        // The successor may have left by now. If the change was applied after all, the release does
+        // nothing: another id holds the lease.
         release.successor = None;
     }
-    // Only under a lease that is certainly held until the answer arrives.
+    // The last write is sent only if its answer comes before the deadline.
     if now + LAST_WRITE >= release.write_deadline {
         release.last_write = None;
     }
     let (operation, timeout) = match (&release.last_write, release.successor) {
         (Some(write), _) => (write.operation(lease), timeout.min(LAST_WRITE)),
-        (None, Some(to)) => (Operation::Change { lease, proposed: to }, change_timeout),
+        (None, Some(proposed)) => (Operation::Change { lease, proposed }, change_timeout),
         (None, None) => (Operation::Release { lease }, timeout),
     };
     (Phase::Releasing(release), Some(UnsignedRequest { operation, timeout }))
@@ -153,7 +154,7 @@ pub(crate) fn on_answer(
     let (now, timings) = (context.now, &context.settings.timings);
     let is_done = completed.class() == Some(Class::Done);
     if release.last_write.take().is_some() {
-        // Written or not, the release does not wait for a second try.
+        // The release does not wait for a second try, whether the first succeeded or not.
         context.effects.outcome_recorded = is_done;
         return Phase::Releasing(release);
     }
@@ -170,12 +171,11 @@ pub(crate) fn on_answer(
         release.pace.on_failure(now, timings.patience(), completed.chance);
         return Phase::Releasing(release);
     }
-    // After a try that was refused or is uncertain, it is not certain that another candidate won.
+    // A conflict on the first try shows that another candidate has the lease. On a later one, an
+    // earlier try may have released it.
     if completed.class() == Some(Class::Conflict) && release.pace.failures == 0 {
         context.state.health.on_lease_taken();
     }
-    // A conflict is an answer too: an earlier try released the lease, or another candidate holds
-    // it.
     leave_or_watch(release.contend_at, context)
 }
 
@@ -186,7 +186,7 @@ fn leave_or_watch(contend_at: Moment, context: &Context<'_>) -> Phase {
     }
 }
 
-/// The service refuses a signed request that is older (REST: *Authorize with Shared Key*).
+/// Age above which the service refuses a signed request (REST: *Authorize with Shared Key*).
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 
 /// The last will of a leader: the request that releases its lease. The leader prepares it, and
@@ -198,14 +198,14 @@ const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 pub struct LastWill {
     /// The complete HTTP request.
     pub request: Request,
-    /// Time for which it is of use, from the instant of the call's `elapsed`. It ends when the
-    /// lease runs out, or when the authorisation of the request expires.
+    /// Time for which the request is useful, counted from the call's `elapsed`. It ends when the
+    /// lease runs out or the authorisation of the request expires, whichever comes first.
     pub valid_for: Duration,
 }
 
 impl LastWill {
-    /// Returns the will of a leader at `now`, which is `date` for the service. None if nothing
-    /// authorises it, or if it would be of no use.
+    /// Returns the will of a leader. `date` is the service's time at `now`. None if nothing
+    /// authorises the request, or if the request is useless already.
     pub(crate) fn for_leader(
         hold: &Hold,
         date: DateTime<Utc>,
@@ -221,8 +221,8 @@ impl LastWill {
         Some(Self { request, valid_for: until.saturating_sub(context.started) })
     }
 
-    /// Returns the deletion of the blob of these settings if it still has that version. The
-    /// service's date is `wall` corrected by the session. None if nothing authorises it.
+    /// Returns the request that deletes the blob of these settings if it still has that tag. The
+    /// session corrects `wall`, the time of this machine. None if nothing authorises the request.
     pub fn deletion(
         settings: &Settings,
         session: &Session,
@@ -237,8 +237,8 @@ impl LastWill {
     }
 }
 
-/// Signs a request at `now`, which is `date` for the service. It is of use until `end`, or until
-/// its authorisation expires, if that comes first.
+/// Signs a request; `date` is the service's time at `now`. Also returns the instant until which the
+/// request is useful: `end`, or the expiry of its authorisation if that comes first.
 fn sign(
     operation: Operation,
     (settings, credential_state): (&Settings, &CredentialState),
@@ -250,14 +250,14 @@ fn sign(
     let authorised_until = credential_state.valid_until(credential, now);
     let signature_lifetime = match credential {
         Credential::SharedKey(..) => Some(SIGNED_FOR),
-        // An expired SAS is of no use.
+        // An expired SAS has no time left.
         Credential::Sas(sas) => {
             sas.validity_bounds().1.map(|end| (end - date).to_std().unwrap_or_default())
         }
         // The expiry of a given token is not known here.
         Credential::Token(_) | Credential::Identity(_) => None,
     };
-    let signed_until = signature_lifetime.map(|left| now + left);
+    let signed_until = signature_lifetime.map(|lifetime| now + lifetime);
     let until = [authorised_until, signed_until].into_iter().flatten().fold(end, Moment::min);
     let timeout = settings.timings.request_timeout;
     let request = SignedRequest { operation, timeout, auth }.to_http(settings, date);

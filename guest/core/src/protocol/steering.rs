@@ -1,4 +1,4 @@
-//! Pending requests of operators and rules to a candidate.
+//! Pending orders to a candidate, from its operators, its host and its settings.
 
 use core::time::Duration;
 
@@ -14,19 +14,20 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::blob::LeaseId;
 use tenure_base::prelude::*;
 
-/// Delay before a missing announcement is read again, the first time. It doubles each time, up to
+/// First pause before a missing announcement is read again. It doubles after each read, up to
 /// [`QUICK_POLL`].
-const FIRST_READ: Duration = Duration::from_millis(25);
+const FIRST_READ_PAUSE: Duration = Duration::from_millis(25);
 
-/// The pending requests to a candidate.
+/// The pending orders to a candidate.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Steering {
-    /// True if its host is not ready, so that it does not contend.
-    pub not_ready: bool,
-    /// Time until which it does not contend.
-    pub out_until: Moment,
+    /// True if the process is not ready, so that the candidate does not contend.
+    pub is_unready: bool,
+    /// Time until which the candidate does not contend after a resignation.
+    pub ineligible_until: Moment,
+    /// The order to give up the leadership, if there is one.
     pub giving_up: Option<GivingUp>,
-    /// The newest failed transfer, to be recorded.
+    /// The newest transfer that was refused or failed, to be recorded.
     pub refusal: Option<Refusal>,
 }
 
@@ -52,14 +53,14 @@ pub(crate) struct HandOver {
     pub successor_lease: Option<LeaseId>,
     /// Time until which the lease may be given to the announced successor.
     pub announced_until: Moment,
-    /// True if the record names the successor, so that it can know.
+    /// True if the record names the successor.
     pub is_named: bool,
-    /// True if the last read was answered.
-    pub read_answered: bool,
+    /// True if the last read of the announcement was answered.
+    pub was_read_answered: bool,
     /// Earliest time of the next read.
     pub read_at: Moment,
-    /// Number of reads. The first ones come soon, since the successor may learn at once that it is
-    /// named.
+    /// Number of reads. The first reads come soon, since a hint may tell the successor at once that
+    /// it is named.
     pub read_count: u32,
     /// Time at which the successor was first seen.
     pub first_seen: Option<Moment>,
@@ -70,14 +71,14 @@ pub(crate) struct HandOver {
 }
 
 impl HandOver {
-    /// Returns the time of the next read for the announcement. The successor first has to learn
-    /// that it is named.
+    /// Returns the time of the next read of the announcement. None until the record names the
+    /// successor.
     pub fn next_read_at(&self, hold: &Hold) -> Option<Moment> {
         hold.names_successor(Some(&self.successor_name)).then_some(self.read_at)
     }
 
-    /// Starts the successor's time to announce itself, if the record names it since a write that
-    /// took `took`.
+    /// Starts the successor's time to announce itself, if the record names the successor after a
+    /// write that took `took`.
     pub fn on_record_written(
         &mut self,
         recorded_name: Option<&str>,
@@ -91,8 +92,8 @@ impl HandOver {
         }
     }
 
-    /// Handles the result of a read: the announced lease id, if there is one. The outer none means
-    /// that the read had no answer.
+    /// Handles the result of a read: the announced lease id, `Some(None)` without an announcement,
+    /// or `None` if the read had no answer.
     pub fn on_announcement_read(
         &mut self,
         announced: Option<Option<LeaseId>>,
@@ -100,8 +101,9 @@ impl HandOver {
         now: Moment,
         timings: &Timings,
     ) {
-        self.read_at = now + QUICK_POLL.min(FIRST_READ.saturating_mul(1 << self.read_count.min(8)));
-        self.read_answered = announced.is_some();
+        self.read_at =
+            now + QUICK_POLL.min(FIRST_READ_PAUSE.saturating_mul(1 << self.read_count.min(8)));
+        self.was_read_answered = announced.is_some();
         self.read_count = self.read_count.saturating_add(1);
         let Some(announced_lease) = announced else { return };
         if announced_lease.is_some() {
@@ -114,9 +116,9 @@ impl HandOver {
         self.successor_lease = announced_lease;
     }
 
-    /// Sets the limits when the successor appears. While it was missing, an application may have
-    /// received an answer that lets it act for up to a lease. So each return of the successor gives
-    /// the work that time again.
+    /// Sets the deadlines when the successor appears, or appears again. While it was missing, an
+    /// application may have received an answer that lets it act for up to a lease. So each return
+    /// of the successor gives the work at least another lease.
     fn on_successor_seen(&mut self, took: Duration, now: Moment, timings: &Timings) {
         let first_seen = *self.first_seen.get_or_insert(now);
         let work_deadline = first_seen + work_end_time(timings);
@@ -125,18 +127,19 @@ impl HandOver {
         self.fails_at = self.work_until.min(latest) + lease_change_time(took);
     }
 
-    /// Returns the time for which the work may still continue.
+    /// Returns the time for which the work may still continue. None while no successor is present,
+    /// since the work then goes on.
     pub fn time_for_work(&self, now: Moment) -> Option<Duration> {
         self.successor_lease.map(|_| self.work_until.saturating_sub(now))
     }
 
-    /// Returns the reason of the failure, if the handover ends now.
-    pub fn failure(&self, is_working: bool) -> &'static str {
+    /// Returns the reason of failure of a handover that ends now.
+    pub fn failure_reason(&self, is_working: bool) -> &'static str {
         match self.successor_lease {
             _ if !self.is_named => {
                 "the successor's name could not be written to the record; find out why record writes fail"
             }
-            _ if !self.read_answered => {
+            _ if !self.was_read_answered => {
                 "the successor's announcement could not be read in time; try again when the service answers faster"
             }
             None if self.first_seen.is_none() => {
@@ -148,7 +151,7 @@ impl HandOver {
         }
     }
 
-    /// Returns true if the lease may be given to the successor.
+    /// Returns true if the announcement is fresh, so that the lease may be given to the successor.
     fn is_ready(&self, now: Moment) -> bool {
         self.successor_lease.is_some() && now <= self.announced_until
     }
@@ -169,19 +172,19 @@ impl Steering {
         }
     }
 
-    /// Notes the failure of a transfer for the record.
+    /// Notes for the record that a transfer was refused, or failed after it had begun.
     pub fn refuse(&mut self, id: Option<String>, has_begun: bool, reason: &str) {
         if let Some(id) = id.filter(|_| !mutant!(TransferWithoutOutcome)) {
             self.refusal = Some(Refusal { id, has_begun, reason: reason.into() });
         }
     }
 
-    /// Returns true if it resigns because it led for long enough.
+    /// Returns true if the leader resigns because its `max-tenure` is over.
     pub fn rotates(&self) -> bool {
         matches!(self.giving_up, Some(GivingUp::Rotate))
     }
 
-    /// Clears the requests when the leadership is over.
+    /// Clears the orders when the leadership is over.
     pub fn clear(&mut self) {
         (self.giving_up, self.refusal) = (None, None);
     }

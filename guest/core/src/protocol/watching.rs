@@ -1,5 +1,5 @@
-//! Polling, and creating missing resources. protocol.md §4.1. A successor polls for the lease of its
-//! leader (§7.2).
+//! Polling, creating missing resources, and breaking a dead leader's lease. protocol.md §4.1, §13.
+//! A successor also polls with its lease id, until the leader gives it the lease (§7.2).
 
 use super::context::{CompletedRequest, Context, State, UnsignedRequest};
 use super::follower::Pulse;
@@ -20,20 +20,20 @@ use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
 /// Error codes of a creation if another candidate created the blob first.
-const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
+const BLOB_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 
-/// Polls (a successor polls with its own lease id), creates a missing resource, or takes over from
-/// a leader whose promise ended.
+/// Returns the next request: a poll, the creation of a missing resource, or the break of the lease
+/// of a leader whose promise ended.
 pub(crate) fn next(mut watch: Watch, context: &Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let (now, follower) = (context.now, &context.state.follower);
     let promise_now = promise_clock(now, context);
     let may_contend = !context.is_ineligible();
-    // The candidate may have been paused since it found the blob missing.
+    // The candidate may have become ineligible since it found the blob missing.
     watch.missing = watch.missing.filter(|_| may_contend);
-    let ready_pulse =
+    let expired_pulse =
         follower.pulse.as_ref().filter(|pulse| may_contend && pulse.is_takeover_due(promise_now));
     let operation = match watch.missing {
-        None => ready_pulse
+        None => expired_pulse
             .map_or(Operation::Read { lease: follower.poll_lease(now) }, Pulse::take_over),
         Some(MissingResource::Blob) => Operation::CreateBlob,
         Some(MissingResource::Container) => Operation::CreateContainer,
@@ -63,7 +63,7 @@ pub(crate) fn on_answer(
     if !was_poll {
         return phase;
     }
-    // The poll counts, whatever its result.
+    // The poll counts against the limit of hints, whatever its result.
     let State { follower, hints, .. } = &mut context.state;
     let next = hints.on_poll(sent, follower.known_term(), context.now);
     match (&mut phase, next) {
@@ -102,7 +102,7 @@ fn handle_answer(
     match (answer.class, &answer.properties, &answer.etag) {
         (Class::Done, Some(properties), Some(etag)) => {
             let received_at =
-                if mutant!(PromiseFromLook) { completed.sent_at } else { context.now };
+                if mutant!(PromiseFromPoll) { completed.sent_at } else { context.now };
             on_blob_read(watch, properties, (etag, received_at), context, completed.chance)
         }
         (Class::MissingBlob | Class::MissingContainer, ..) if context.is_ineligible() => {
@@ -114,7 +114,7 @@ fn handle_answer(
     }
 }
 
-/// Handles the read blob: follows the leader, or contends.
+/// Handles a poll that found the blob: follows the leader, or contends.
 fn on_blob_read(
     watch: Watch,
     properties: &Properties,
@@ -125,17 +125,17 @@ fn on_blob_read(
     let time = context.service_estimate();
     let record = match Record::validate(&context.settings.election, properties, time) {
         Ok(ValidatedRecord { record, ignored }) => {
-            // Treats ignored fields as absent.
             if let Some(detail) = ignored {
                 context.report_problem(ProblemClass::Configuration, detail);
             }
             record
         }
-        // If two dates differ, the next one shows which is wrong.
+        // If two dates differ, the date of the next answer shows which is wrong.
         Err(UnusableRecord { depends_on_time: true, .. })
-            if context.service_time().is_none() && watch.rounds < MAX_IMMEDIATE_REPEATS =>
+            if context.service_time().is_none()
+                && watch.immediate_repeats < MAX_IMMEDIATE_REPEATS =>
         {
-            return poll_again(watch.rounds, context, chance);
+            return poll_again(watch.immediate_repeats, context, chance);
         }
         Err(problem) => return reject_blob(problem, context, chance),
     };
@@ -144,14 +144,14 @@ fn on_blob_read(
         _ => None,
     };
     context.effects.turns = record.as_ref().zip(time).map(|(record, now)| {
-        let runs = !record.is_ended() && properties.lease == LeaseState::Leased;
-        Turns::from_record(record, runs, now, &context.settings.agenda)
+        let is_running = !record.is_ended() && properties.lease == LeaseState::Leased;
+        Turns::from_record(record, is_running, now, &context.settings.agenda)
     });
     let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
-    // No candidate holds a lease without an end.
-    let other_schedule = Problem::schedule_mismatch(schedule, context.settings)
+    // No candidate holds a lease without an end, so there is no schedule to compare with.
+    let schedule_mismatch = Problem::schedule_mismatch(schedule, context.settings)
         .filter(|_| properties.lease != LeaseState::Infinite);
-    context.report(other_schedule);
+    context.report(schedule_mismatch);
     match properties.lease {
         LeaseState::Leased | LeaseState::Breaking => follow(record, context, chance),
         _ if time.is_none() => {
@@ -163,7 +163,7 @@ fn on_blob_read(
             stay_out(context, chance)
         }
         LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
-            contend(etag.clone(), record, watch.rounds, context, chance)
+            contend(etag.clone(), record, watch.immediate_repeats, context, chance)
         }
     }
 }
@@ -190,7 +190,8 @@ fn observe_pulse(
     validate_next_record(Some(record.clone()), context).is_ok().then_some(pulse)
 }
 
-/// Handles the answer to a break: acquires the lease if nothing was written since.
+/// Handles the answer to a break. After a success the candidate contends, with the tag and the
+/// record of the beat.
 fn on_break_answer(
     mut watch: Watch,
     completed: CompletedRequest<'_>,
@@ -203,7 +204,7 @@ fn on_break_answer(
     match (completed.class(), pulse) {
         (Some(Class::Done), Some(pulse)) => {
             let (etag, record) = pulse.into_parts();
-            contend(etag, Some(record), watch.rounds, context, completed.chance)
+            contend(etag, Some(record), watch.immediate_repeats, context, completed.chance)
         }
         (Some(Class::Refused), _) => poll_later(watch, completed, context),
         // The result of the break is unknown: a poll shows it.
@@ -216,16 +217,16 @@ fn on_break_answer(
             Phase::Watching(watch)
         }
         // The leader beat again, or another candidate took over.
-        _ => poll_again(watch.rounds, context, completed.chance),
+        _ => poll_again(watch.immediate_repeats, context, completed.chance),
     }
 }
 
 /// Follows the holder of the lease, and prepares the announcement.
 fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
-    let (now, settings, stays_out) = (context.now, context.settings, context.is_ineligible());
+    let (now, settings, is_ineligible) = (context.now, context.settings, context.is_ineligible());
     let has_pending_request = context.has_pending_side_blob_request();
     let follower = &mut context.state.follower;
-    // The holder is this candidate if its own lease could not be released: then there is no leader.
+    // If this candidate could not release its own lease, it is the holder, and there is no leader.
     let is_own = record.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
     let leader = record.filter(|_| !is_own);
     let unsplit_leader =
@@ -239,7 +240,7 @@ fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Ch
         Problem { class: ProblemClass::Configuration, detail }
     });
     if let Some(record) = &leader {
-        follower.announce(record, (stays_out, has_pending_request), settings, now, chance);
+        follower.announce(record, (is_ineligible, has_pending_request), settings, now, chance);
     }
     follower.following = (!is_own).then(|| leader.as_ref().map(Record::incumbent));
     context.report(unsplit_problem);
@@ -254,12 +255,12 @@ fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Ch
     Phase::Watching(Watch::at(next))
 }
 
-/// Contends, since no candidate leads. The blob is not acquired if this candidate could not lead
-/// with its record.
+/// Starts an attempt to acquire the lease, since no candidate leads. There is no attempt if this
+/// candidate is ineligible, or could not lead with the record on the blob.
 fn contend(
     etag: ETag,
     record: Option<Record>,
-    rounds: u32,
+    immediate_repeats: u32,
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
@@ -270,25 +271,25 @@ fn contend(
         return reject_blob(problem, context, chance);
     }
     clear_leader(context);
-    // Orders to a failed attempt are void, and so is the announced id.
+    // Orders that came during an earlier attempt are void, and so is the announced lease id.
     context.state.steering.clear();
     context.state.follower.successor = None;
     let (lease, pace) = (fresh_lease_id(chance), RetrySchedule::due_at(context.now));
     let check = SplitCheck::new(record.as_ref(), context.settings);
-    let (may_be_granted, handed_over) = (false, false);
+    let (may_be_granted, is_handed_over) = (false, false);
     Phase::Acquiring(Attempt {
         lease,
         etag,
         record,
         may_be_granted,
         pace,
-        rounds,
-        handed_over,
+        immediate_repeats,
+        is_handed_over,
         check,
     })
 }
 
-/// Validates the record with which this candidate would lead.
+/// Validates the record that this candidate would write as the next leader after `record`.
 fn validate_next_record(
     record: Option<Record>,
     context: &Context<'_>,
@@ -299,7 +300,7 @@ fn validate_next_record(
         .validate_next(&settings.election)
 }
 
-/// Rejects a blob that no candidate can lead with.
+/// Reports a blob that no candidate can lead with, and stays out. A closed share is no problem.
 fn reject_blob(
     problem: UnusableRecord,
     context: &mut Context<'_>,
@@ -311,13 +312,13 @@ fn reject_blob(
     stay_out(context, chance)
 }
 
-/// Leaves a free lease to other candidates for now.
+/// Does not contend for now, although no candidate leads.
 fn stay_out(context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     clear_leader(context);
     Phase::Watching(Watch::at(context.next_follower_request(chance)))
 }
 
-/// Clears the known leader; an earlier promise is void.
+/// Clears the known leader and its promise.
 fn clear_leader(context: &mut Context<'_>) {
     (context.state.follower.following, context.state.follower.pulse) = (None, None);
 }
@@ -340,17 +341,17 @@ fn on_creation_answer(
     let is_deleting = answer.code.as_deref() == Some("ContainerBeingDeleted");
     match (answer.class, missing, &answer.etag) {
         (Class::Done, MissingResource::Blob, Some(etag)) => {
-            contend(etag.clone(), None, watch.rounds, context, completed.chance)
+            contend(etag.clone(), None, watch.immediate_repeats, context, completed.chance)
         }
         (Class::Conflict, ..) if is_deleting => poll_later(watch, completed, context),
-        // Created, or another candidate created the container.
+        // This or another candidate created the container.
         (Class::Done | Class::Conflict, MissingResource::Container, _) => {
             create(MissingResource::Blob, watch)
         }
         (Class::MissingContainer, MissingResource::Blob, _)
-            if watch.rounds < MAX_IMMEDIATE_REPEATS =>
+            if watch.immediate_repeats < MAX_IMMEDIATE_REPEATS =>
         {
-            watch.rounds += 1;
+            watch.immediate_repeats += 1;
             create(MissingResource::Container, watch)
         }
         // Another candidate created the blob, and may lead already.
@@ -359,14 +360,14 @@ fn on_creation_answer(
             MissingResource::Blob,
             _,
         ) => {
-            report_unless(&IT_EXISTS, &completed, context);
-            poll_again(watch.rounds, context, completed.chance)
+            report_unless(&BLOB_EXISTS, &completed, context);
+            poll_again(watch.immediate_repeats, context, completed.chance)
         }
         _ => poll_later(watch, completed, context),
     }
 }
 
-/// Reports an answer with a code outside the protocol.
+/// Reports an answer with an error code that is not among the expected ones.
 pub(crate) fn report_unless(
     expected: &[&str],
     completed: &CompletedRequest<'_>,
@@ -378,20 +379,29 @@ pub(crate) fn report_unless(
     }
 }
 
-/// Polls again, because the blob changed since it was read.
-pub(crate) fn poll_again(rounds: u32, context: &Context<'_>, chance: &mut dyn Chance) -> Phase {
-    if rounds < MAX_IMMEDIATE_REPEATS {
-        return Phase::Watching(Watch { rounds: rounds + 1, ..Watch::at(context.now) });
+/// Polls again at once, because the blob changed since it was read. After the maximum of immediate
+/// repetitions, the poll waits as usual.
+pub(crate) fn poll_again(
+    immediate_repeats: u32,
+    context: &Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    if immediate_repeats < MAX_IMMEDIATE_REPEATS {
+        return Phase::Watching(Watch {
+            immediate_repeats: immediate_repeats + 1,
+            ..Watch::at(context.now)
+        });
     }
     Phase::Watching(Watch::at(context.next_follower_request(chance)))
 }
 
-/// Polls later, because the blob could not be read or created.
+/// Polls again after a request that failed: at once after a first unknown outcome, otherwise at the
+/// next poll.
 fn poll_later(watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
-    let Watch { mut pace, rounds, .. } = watch;
+    let Watch { mut pace, immediate_repeats, .. } = watch;
     if completed.is_outcome_unknown() && pace.failures == 0 {
         pace.on_failure(context.now, BACK_OFF, completed.chance);
-        return Phase::Watching(Watch { missing: None, pace, rounds });
+        return Phase::Watching(Watch { missing: None, pace, immediate_repeats });
     }
     context.report_failure(&completed);
     let failures = pace.failures.saturating_add(1);
@@ -399,7 +409,7 @@ fn poll_later(watch: Watch, completed: CompletedRequest<'_>, context: &mut Conte
     if mutant!(StopsWhenRefused) && completed.is_refused() {
         pace.next_at = Moment::MAX;
     }
-    Phase::Watching(Watch { missing: None, pace, rounds: 0 })
+    Phase::Watching(Watch { missing: None, pace, immediate_repeats: 0 })
 }
 
 /// Handles the answer to a read with the lease id of this successor.
@@ -433,7 +443,8 @@ fn on_successor_read(
     Phase::Watching(Watch::at(next))
 }
 
-/// Handles the received lease. The record is validated like before any other attempt.
+/// Takes the lease that the leader gave to this successor. The record is validated as before any
+/// other attempt.
 fn inherit(
     lease: LeaseId,
     properties: &Properties,
@@ -450,10 +461,10 @@ fn inherit(
     context.state.follower.successor = None;
     context.state.follower.pulse = None;
     let record = match validated {
-        // The candidate was paused meanwhile.
+        // The candidate became ineligible meanwhile.
         _ if context.is_ineligible() => return Phase::Releasing(give_back(lease, context)),
         Ok(record) => record,
-        // While it holds a lease that it cannot lead by, no other candidate leads.
+        // The lease is given back: while this candidate holds it, no other candidate can lead.
         Err(problem) => {
             context.report(Some(Problem::from_unusable(problem)));
             return Phase::Releasing(give_back(lease, context));
@@ -461,12 +472,20 @@ fn inherit(
     };
     context.state.follower.following = None;
     context.state.steering.clear();
-    // The holder acquires it again, which sets the length that this candidate configures. A renewal
-    // would keep the leader's length.
-    let (pace, rounds) = (RetrySchedule::due_at(context.now), MAX_IMMEDIATE_REPEATS);
-    let (may_be_granted, handed_over) = (true, true);
-    let attempt =
-        Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check: None };
+    // Acquiring the lease again sets its length to that of this candidate's settings. A renewal
+    // would keep the length that the former leader set.
+    let (pace, immediate_repeats) = (RetrySchedule::due_at(context.now), MAX_IMMEDIATE_REPEATS);
+    let (may_be_granted, is_handed_over) = (true, true);
+    let attempt = Attempt {
+        lease,
+        etag,
+        record,
+        may_be_granted,
+        pace,
+        immediate_repeats,
+        is_handed_over,
+        check: None,
+    };
     match mutant!(SuccessorDoesNotAcquire) {
         true => raising::start(attempt, context.now, context, chance),
         false => Phase::Acquiring(attempt),

@@ -1,14 +1,14 @@
-//! The former leaders, as the record keeps them: few, and in few bytes.
+//! The former leaders on record, with limits for their number and their bytes.
 
 use super::text::{LONGEST_NAME, encode, is_allowed_text};
 use crate::step::clocks::Timestamp;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// Maximum number of leaders.
+/// Maximum number of former leaders.
 const MAX_LEADERS: usize = 10;
 
-/// Maximum encoded bytes: the record has to hold more than its history.
+/// Maximum bytes of the encoded history: the record has to hold more than that.
 const MOST_BYTES: usize = 700;
 
 /// A leader, as other candidates see it.
@@ -31,12 +31,12 @@ pub struct Incumbent {
 pub struct History(Vec<Incumbent>);
 
 impl History {
-    /// Adds the newest leader, and drops the oldest ones beyond the limits.
-    pub fn add(&mut self, mut newest: Incumbent) {
-        (newest.address, newest.coordinates) = (None, false);
+    /// Adds the newest former leader, and drops the oldest ones beyond the limits.
+    pub fn add(&mut self, mut leader: Incumbent) {
+        (leader.address, leader.coordinates) = (None, false);
         // Whole seconds, as the record stores them.
-        newest.since = Timestamp(newest.since.seconds().saturating_mul(1_000_000_000));
-        self.0.insert(0, newest);
+        leader.since = Timestamp(leader.since.seconds().saturating_mul(1_000_000_000));
+        self.0.insert(0, leader);
         self.0.truncate(MAX_LEADERS);
         while encode(&self.to_text()).len() > MOST_BYTES {
             self.0.pop();
@@ -53,8 +53,8 @@ impl History {
         are_all_valid
     }
 
-    /// Returns the former leaders, the last one first. Their times are whole seconds, without
-    /// addresses.
+    /// Returns the former leaders, the last one first. Their times have whole seconds, and their
+    /// addresses are missing.
     pub fn leaders(&self) -> &[Incumbent] {
         &self.0
     }
@@ -63,13 +63,13 @@ impl History {
         self.0.is_empty()
     }
 
-    /// Returns one line per leader: term, second, name.
+    /// Returns one line per leader: term, Unix time in seconds, name.
     pub(crate) fn to_text(&self) -> String {
         let mut text = String::new();
         for Incumbent { term, since, name, .. } in &self.0 {
-            for (part, end) in [(&term.to_string(), ' '), (&since.seconds().to_string(), ' ')] {
-                text.push_str(part);
-                text.push(end);
+            for number in [*term, since.seconds()] {
+                text.push_str(&number.to_string());
+                text.push(' ');
             }
             text.push_str(name);
             text.push('\n');

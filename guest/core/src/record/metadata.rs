@@ -3,11 +3,11 @@
 //! Names are lower-case letters only, so that they survive header lower-casing and have the same
 //! position in every sort order. Values are percent-encoded ASCII. A write replaces all metadata,
 //! so unknown fields are kept. A field is dropped if its value is not printable ASCII or has two
-//! blanks in a row: no version writes it, and it could come back changed.
+//! blanks in a row: no version of Tenure writes such a value, and the service could change it.
 //!
 //! Other programs may write to the blob. Texts that no settings allow are ignored
-//! ([`crate::record::text`]). A record is rejected before any acquire if its term is out of reach of any
-//! election, or if it has no room for a leader's writes.
+//! ([`crate::record::text`]). A record is rejected before any acquire if no election can have
+//! reached its term, or if it has no room for a leader's writes.
 
 mod field;
 #[cfg(test)]
@@ -35,17 +35,19 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::blob::Metadata;
 use tenure_base::prelude::*;
 
-/// The format that this version writes, and the newest that it reads.
+/// The format that this version reads and writes.
 const FORMAT: u64 = 1;
 
 /// The format of an election that is closed forever.
 const CLOSED_FORMAT: &str = "closed";
 
-/// The service's limit: names and addresses in non-ASCII text fill more than half of it.
+/// Maximum bytes of metadata, by the service's limit. Names and addresses in non-ASCII text can
+/// fill more than half of them.
 const MOST_BYTES: usize = 8192;
 
-/// Bytes reserved for additions to the record with which a leader won. All encoded: a successor,
-/// the outcome of a transfer and the detail of a failure; also triggers, slots, attempts, outcomes.
+/// Bytes of metadata that a new leader's record must leave free for later additions, as encoded: a
+/// successor, the outcome of a transfer, the detail of a failure, triggers, slots, attempts and
+/// outcomes.
 const RESERVED_BYTES: usize = 3328;
 
 /// Maximum lead of a term over the service's clock. A term is the Unix time in seconds at which it
@@ -82,7 +84,7 @@ pub struct Record {
     pub term: u64,
     /// The name of its leader.
     pub leader: String,
-    /// Distinguishes incarnations of one name; random, chosen once per candidate.
+    /// Random number that the leader drew when it started. It distinguishes candidates of one name.
     pub nonce: u64,
     /// Time at which the term was won.
     pub since: Timestamp,
@@ -90,11 +92,12 @@ pub struct Record {
     pub address: Option<String>,
     /// Description of the leader's schedule.
     pub schedule: Option<String>,
-    /// Delay after which each slot of it is due.
+    /// Time from each slot of that schedule until it is due.
     pub delay: Duration,
     /// The newest slot that was claimed.
     pub last_slot: Option<LastSlot>,
-    /// The delivery rule under which it was claimed: the next leader may have another one.
+    /// The delivery rule under which that slot was claimed. The settings of later leaders may have
+    /// another rule.
     pub delivery: Delivery,
     /// The newest turn whose end was recorded; it may belong to an earlier slot.
     pub finished: Option<Finished>,
@@ -110,11 +113,11 @@ pub struct Record {
     pub triggers: Triggers,
     /// Name of the candidate that the leader wants to hand over to.
     pub successor: Option<String>,
-    /// The newest failed transfer of this term.
+    /// The newest transfer of this term that was refused or failed.
     pub refusal: Option<Refusal>,
     /// The newest term whose leader reads orders. None if there was none.
     pub orders_term: Option<u64>,
-    /// The newest beat of a leader that promises to have stopped soon after it.
+    /// The newest beat, if the leader promises to have stopped a given time after it.
     pub beat: Option<Beat>,
     /// The newest term whose leader coordinated shares (protocol.md §14.6). None if the work was
     /// never split.
@@ -127,12 +130,12 @@ pub struct Record {
     pub unknown: Metadata,
 }
 
-/// A failed transfer: the leader stays.
+/// A transfer that was refused or failed, so that the leader stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The id of the transfer.
     pub id: String,
-    /// True if the leader had started it.
+    /// True if the leader began the transfer and it failed; false if the leader refused it.
     pub has_begun: bool,
     /// The reason.
     pub reason: String,
@@ -341,14 +344,14 @@ impl Record {
         metadata
     }
 
-    /// Returns true if the newest slot is finished under its delivery rule.
+    /// Returns true if the newest claimed slot needs no further turn by its delivery rule.
     pub(crate) fn is_done(&self) -> bool {
         let Some(last) = self.last_slot.filter(|last| last.attempt > 0) else { return true };
         let finished = self.finished.filter(|finished| finished.slot == last.slot);
         self.delivery == Delivery::AtMostOnce || finished.is_some_and(|f| f.outcome.is_final())
     }
 
-    /// Returns the newest turn for a trigger, if that is the kind.
+    /// Returns the newest turn for a trigger. None for the kind of slots.
     pub(crate) fn newest(&self, kind: Kind) -> Option<&Started> {
         match kind {
             Kind::Slot => None,
@@ -364,25 +367,26 @@ impl Record {
         }
     }
 
-    /// Returns true if the ends of the newest turns, of the schedule and for a trigger, are on
-    /// record.
+    /// Returns true if the end of the newest scheduled turn is on record, and so is that of the
+    /// newest turn for a trigger.
     pub(crate) fn is_ended(&self) -> bool {
-        let last = self.last_slot.is_none_or(|last| {
+        let is_slot_ended = self.last_slot.is_none_or(|last| {
             last.attempt == 0 || self.finished.is_some_and(|f| f.slot == last.slot)
         });
         let triggered = self.triggers.newest.as_ref();
-        last && triggered.is_none_or(|newest| newest.outcome.is_some())
+        is_slot_ended && triggered.is_none_or(|newest| newest.outcome.is_some())
     }
 
-    /// Starts the slots of a leadership that has one turn, whatever was claimed before. Its slot is
-    /// later than any earlier one, unless that lies in the future.
+    /// Prepares the record for a leadership that has one turn for its whole length. Unfinished
+    /// turns of earlier leaders are abandoned. The count continues from the last claimed slot,
+    /// unless that lies in the future.
     pub(crate) fn restart_slots(&mut self, first_slot: LastSlot) {
         let previous = self.last_slot.unwrap_or(first_slot);
         let end = End { outcome: Outcome::Abandoned, at: first_slot.slot, took: None };
         if !self.is_done() {
             self.put_outcome(Kind::Slot, end);
         }
-        // Further attempts at it are impossible while it has no slot for them.
+        // Such a leadership makes no further attempt for a trigger.
         let is_unfinished = |newest: &Started| {
             newest.delivery != Delivery::AtMostOnce
                 && !newest.outcome.is_some_and(Outcome::is_final)
@@ -399,7 +403,7 @@ impl Record {
     /// record.
     pub(crate) fn forget_end(&mut self, slot: Timestamp) {
         self.finished = self.finished.filter(|finished| finished.slot != slot);
-        // An unknown outcome of a newer version belonged to the earlier attempt.
+        // An outcome that only a newer version knows belongs to the earlier attempt.
         if self.unknown.get(field::FINISHED) == Some(slot.to_rfc3339().as_str()) {
             self.unknown.remove(field::FINISHED);
             self.unknown.remove(field::OUTCOME);
@@ -426,20 +430,20 @@ impl Record {
             _ => return,
         };
         let triggered = kind == Kind::Trigger;
-        // Rounded, so that it reads back unchanged.
+        // Truncated, so that the end reads back unchanged.
         let ended = Some(Ended { slot, triggered, end: end.in_millis() });
         match outcome {
             Outcome::Succeeded => self.success = ended,
-            // The last attempt says more, if its end was observed.
+            // The failure of the last attempt says more than that the slot is abandoned.
             Outcome::Abandoned
                 if self
                     .failure
                     .is_some_and(|last| (last.slot, last.triggered) == (slot, triggered)) => {}
-            // Work that lasts as long as the leadership, and did.
+            // Work that lasts as long as the leadership has not failed if it was cut off then.
             Outcome::CutOff if kind == Kind::Slot && self.is_while_leading() => {}
             _ => {
                 self.failure = ended;
-                // The end of an abandoned turn is unknown.
+                // The end of this abandoned turn is unknown, and so is a reason.
                 self.failure_detail =
                     ended.filter(|_| outcome != Outcome::Abandoned).map(|ended| {
                         let (at, candidate) = (ended.end.at, self.leader.clone());
@@ -449,7 +453,7 @@ impl Record {
         }
     }
 
-    /// Records the reason of the failure that was recorded last.
+    /// Adds the reason to the newest failure, if `end` is the end of that turn.
     pub(crate) fn put_reason(&mut self, end: End, reason: &str) {
         let detail = self.failure_detail.as_mut();
         if let Some(detail) = detail.filter(|detail| detail.at == end.in_millis().at) {
@@ -457,19 +461,20 @@ impl Record {
         }
     }
 
-    /// Returns true if its work is one turn that lasts as long as the leadership.
+    /// Returns true if the leader's work is one turn that lasts as long as the leadership.
     fn is_while_leading(&self) -> bool {
         self.schedule.as_deref() == Some(WHILE_LEADING)
     }
 
     /// Claims the turn for a trigger.
     pub(crate) fn start(&mut self, started: Started) {
-        // An unknown outcome of a newer version belonged to another claim.
+        // An outcome that only a newer version knows belongs to another claim.
         self.unknown.remove(field::TRIGGER_OUTCOME);
         self.triggers.claim(started, self.term);
     }
 
-    /// Returns true if `self`, read from the blob, is the result of writing `written`.
+    /// Returns true if `self`, read from the blob, is the result of writing `written`. Within a
+    /// term, leaders change only the fields that are compared here.
     pub fn is_result_of(&self, written: &Self) -> bool {
         self.is_same_beat(written)
             && self.has_same_turns(written)
@@ -477,13 +482,12 @@ impl Record {
             && self.refusal == written.refusal
     }
 
-    /// Returns true if both have the same term, candidate and beat.
+    /// Returns true if both records have the same term, candidate and beat.
     pub(crate) fn is_same_beat(&self, other: &Self) -> bool {
         (self.nonce, self.term, self.beat) == (other.nonce, other.term, other.beat)
     }
 
-    /// Returns true if both have the same turns. Within a term, only turns, beats and the successor
-    /// change.
+    /// Returns true if both records have the same turns.
     #[inline(never)]
     pub(crate) fn has_same_turns(&self, other: &Self) -> bool {
         let turn_fields =

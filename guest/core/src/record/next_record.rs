@@ -7,11 +7,11 @@ use crate::step::report::Turn;
 use crate::step::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-/// The newest claims that this candidate proposed: one of the schedule, and one for a trigger.
+/// The newest claims that this candidate decided to write: one for a slot, and one for a trigger.
 ///
-/// Only a started turn is an attempt. If a leadership ended before a claim was answered, its turn
-/// never started. This candidate remembers that when it leads again. Claims of other candidates
-/// always count, since no candidate can tell whether their turns started.
+/// Only a started turn is an attempt. If a leadership ended before a claim was answered, the turn
+/// of the claim never started. This candidate takes that into account when it leads again. Claims
+/// of other candidates always count as attempts, since it cannot know whether their turns started.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ProposedClaims {
     scheduled: Option<ProposedClaim>,
@@ -21,18 +21,20 @@ pub(crate) struct ProposedClaims {
 /// A claim that this candidate decided to write.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct ProposedClaim {
-    /// The same claim in another term may be another candidate's.
+    /// The term of the claim. In another term, the same claim may be another candidate's.
     term: u64,
     claim: LastSlot,
-    /// True if the host received its turn.
+    /// True if the turn was passed to the host.
     is_started: bool,
 }
 
 impl ProposedClaim {
-    /// Returns true if the claim on this candidate's record is this one, and its turn never
+    /// Returns true if the claim on this candidate's record is `proposed`, and its turn never
     /// started.
-    fn never_started(proposed: Option<Self>, term: u64, on_record: LastSlot) -> bool {
-        proposed.is_some_and(|put| put.term == term && put.claim == on_record && !put.is_started)
+    fn is_unstarted(proposed: Option<Self>, term: u64, on_record: LastSlot) -> bool {
+        proposed.is_some_and(|proposed| {
+            proposed.term == term && proposed.claim == on_record && !proposed.is_started
+        })
     }
 }
 
@@ -49,8 +51,10 @@ impl ProposedClaims {
     pub fn set_started(&mut self, turn: &Turn, is_started: bool) {
         let claim = LastSlot { slot: turn.slot, attempt: turn.attempt };
         let proposed = self.claim_mut(turn.kind()).as_mut();
-        if let Some(put) = proposed.filter(|put| (put.term, put.claim) == (turn.term, claim)) {
-            put.is_started = is_started;
+        let is_claim_of_turn =
+            |proposed: &&mut ProposedClaim| (proposed.term, proposed.claim) == (turn.term, claim);
+        if let Some(proposed) = proposed.filter(is_claim_of_turn) {
+            proposed.is_started = is_started;
         }
     }
 
@@ -61,30 +65,30 @@ impl ProposedClaims {
         }
     }
 
-    /// Records which of this candidate's claims never started. The record then holds the end of an
-    /// earlier attempt for that slot.
+    /// Records the outcome *not-started* for this candidate's claims whose turns never started. It
+    /// replaces the outcome of an earlier attempt at the same slot.
     fn record_unstarted(&self, record: &mut Record, now: Timestamp) {
         let not_started = End { outcome: Outcome::NotStarted, at: now, took: None };
         if let Some(last) = record.last_slot
-            && ProposedClaim::never_started(self.scheduled, record.term, last)
+            && ProposedClaim::is_unstarted(self.scheduled, record.term, last)
         {
             record.put_outcome(Kind::Slot, not_started);
         }
         if let Some(newest) = &record.triggers.newest
             && newest.outcome.is_none()
-            && ProposedClaim::never_started(self.triggered, record.term, newest.claim())
+            && ProposedClaim::is_unstarted(self.triggered, record.term, newest.claim())
         {
             record.put_outcome(Kind::Trigger, not_started);
         }
     }
 }
 
-/// Returns the record with which this candidate leads. The term survives the loss of the record,
-/// because it is at least the service's time in seconds.
+/// Returns the record with which this candidate leads. Terms keep rising even if the record is
+/// lost, because a term is higher than the service's time in seconds.
 ///
-/// Without a record, the leader of this very second may be unknown. So the term is one higher than
-/// that leader's could be. The second is over before the next candidate that finds no record can
-/// acquire.
+/// Without a record, there may have been a leader of this very second. So the term is one higher
+/// than that leader's could be. The write of the term waits under the lease until the second is
+/// over. So no other candidate that finds no record can win in the same second.
 pub(crate) fn next_record(
     settings: &Settings,
     nonce: u64,
@@ -103,7 +107,7 @@ pub(crate) fn next_record(
         claims.record_unstarted(&mut previous, since);
     }
     if let Some(schedule) = &agenda.schedule {
-        // Slots of another schedule were not this leader's to run.
+        // A leader does not make up for past slots of another schedule.
         let is_other_schedule =
             previous.schedule.as_ref().is_some_and(|text| *text != schedule.description());
         let first_slot = agenda.initial_slot(since);

@@ -19,22 +19,22 @@ use tenure_base::prelude::*;
 pub enum LeaseState {
     /// There is no blob yet.
     Absent,
-    /// Never leased, or released.
+    /// The blob was never leased, or its lease was released.
     Available,
-    /// Held, while its holder renews it.
+    /// The lease is held.
     Leased,
-    /// Held without an end: by another program.
+    /// The lease is held without an end, by another program.
     Infinite,
-    /// Expired.
+    /// The lease has expired.
     Expired,
-    /// Broken, but still held for a while.
+    /// The lease was broken, but is still held for a while.
     Breaking,
-    /// Broken.
+    /// The lease was broken and is over.
     Broken,
 }
 
 impl LeaseState {
-    /// Returns its name, as the WIT package spells it.
+    /// Returns the state's name, as the WIT package spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,9 +56,10 @@ pub struct Snapshot {
     pub lease: LeaseState,
     /// The newest leader on record.
     pub incumbent: Option<Incumbent>,
-    /// Status of its turns and the next turn, by the record alone.
+    /// The turns on record and the next turn, as far as the record alone shows them.
     pub turns: Turns,
-    /// Time by which the last claimed slot lies in the future.
+    /// Time by which the last claimed slot lies in the future, if no slot can be claimed because of
+    /// that.
     pub ahead: Option<Duration>,
     /// The former leaders, the last one first.
     pub history: Vec<Incumbent>,
@@ -66,7 +67,8 @@ pub struct Snapshot {
     pub changes: u64,
     /// Name of the candidate that the leader wants to hand over to.
     pub successor: Option<String>,
-    /// Failover promise of the newest leader: it has stopped this long after its newest beat.
+    /// Failover promise of the newest leader: the time after its newest beat at which it has
+    /// stopped.
     pub promise: Option<Duration>,
     /// A problem that prevents every candidate with these settings from leading, although the read
     /// succeeded.
@@ -89,8 +91,8 @@ impl Snapshot {
 pub struct Inspection {
     /// The result of the read.
     pub snapshot: Snapshot,
-    /// Time at which a leader with these settings would run the next turn. None also while a turn
-    /// seems to run.
+    /// Time at which a leader with these settings would run the next turn. None if there is none,
+    /// or if it would only be a further attempt at a turn that seems to run.
     pub next_turn: Option<Timestamp>,
 }
 

@@ -1,8 +1,8 @@
 //! Texts that may stand on the record and in side blobs.
 //!
-//! Any program that may write to the blob may write any text. A text that no settings allow is
-//! ignored. Otherwise terminals would show it, and each leader would carry it on in a record of
-//! limited size.
+//! Other programs may write any text to the blob. A text that no settings allow is ignored.
+//! Otherwise terminals would show it, and each leader would copy it to the next record, whose size
+//! is limited.
 
 use sha2::{Digest, Sha256};
 use tenure_azure::encoding::{self, AsciiSet};
@@ -27,9 +27,10 @@ pub(crate) const LONGEST_CRON: usize = 256;
 /// a time zone.
 pub(crate) const LONGEST_SCHEDULE: usize = LONGEST_CRON + 64;
 
+/// The characters that metadata values encode.
 const ENCODED: &AsciiSet = &encoding::UNRESERVED.remove(b':').remove(b'/');
 
-/// Returns the first 64 bits of the SHA-256.
+/// Returns the first 64 bits of the text's SHA-256.
 pub(crate) fn fingerprint(text: &str) -> u64 {
     let hash = Sha256::digest(text.as_bytes());
     hash.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
@@ -83,7 +84,8 @@ pub(crate) fn is_allowed_text(text: &str, longest: usize) -> bool {
     text.len() <= longest && !text.trim().is_empty() && is_plain(text)
 }
 
-/// Decodes a metadata value that settings allow. Each byte is encoded as at most three.
+/// Decodes a metadata value. None if settings do not allow the text. Each byte of the text is
+/// encoded as at most three.
 pub(crate) fn decode_allowed(value: &str, longest: usize) -> Option<String> {
     let is_short = value.len() <= 3 * longest;
     decode(value).filter(|text| is_short && is_allowed_text(text, longest))

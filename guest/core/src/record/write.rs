@@ -1,5 +1,5 @@
-//! Writing the record: under the lease, with `If-Match`, and never in doubt for long. protocol.md
-//! §4.3 and §5.
+//! Writing the record under the lease, with `If-Match`. After a try with an unknown outcome, a read
+//! shows whether it was applied. protocol.md §4.3, §5.
 
 use crate::Moment;
 use crate::record::metadata::Record;
@@ -16,8 +16,8 @@ pub(crate) struct Write {
     pub record: Record,
     /// The tag of the blob when this write was planned.
     pub etag: ETag,
-    /// Time at which the newest try was sent, if it may have been applied without an answer. Then
-    /// it is read back before the next try.
+    /// Time at which the newest try was sent, if its outcome is unknown. Then the record is read
+    /// back before the next try.
     pub uncertain_since: Option<Moment>,
     pub pace: RetrySchedule,
 }
@@ -25,15 +25,15 @@ pub(crate) struct Write {
 /// The meaning of an answer for a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The newest try, sent at this instant, is on the blob, which has this tag now.
+    /// The newest try, sent at this instant, is on the blob. The blob has this tag now.
     Done(ETag, Moment),
-    /// The write is not on the blob, which holds this record and tag. Nothing is in doubt any more.
+    /// The newest try is not on the blob. The blob has this record and tag instead.
     NotApplied(Option<Box<Record>>, ETag),
-    /// The outcome is unknown, or the service refuses: read back after a pause.
+    /// The outcome is unknown, or the service refuses: the record is read back after a pause.
     Retry,
-    /// The lease is gone.
+    /// The lease is lost.
     LeaseLost,
-    /// The lease is held, but a newer term is on the blob.
+    /// The lease is held, but another candidate or program overwrote the record.
     Superseded,
 }
 
@@ -55,7 +55,7 @@ impl Write {
         }
     }
 
-    /// Handles the answer to that request, which was sent at `sent`. None if there was no answer.
+    /// Handles the answer to the request of [`Write::operation`], which was sent at `sent`.
     pub fn on_answer(&mut self, answer: Option<&Answer>, sent: Moment) -> Progress {
         let Some(answer) = answer else { return self.mark_uncertain(sent) };
         match (answer.class, &answer.etag, self.uncertain_since) {
@@ -74,17 +74,17 @@ impl Write {
         }
     }
 
-    /// Starts again with the record that a read found on the blob.
+    /// Prepares the next try, after a read found another record on the blob.
     pub fn restart(&mut self, found: Option<Box<Record>>, etag: ETag, now: Moment) {
         self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
         self.try_again(etag, now);
         if let Some(beat) = &mut self.record.beat {
-            // An earlier try may still be applied, and must be distinguishable from the next one.
+            // An earlier try may still be applied, so the next one must differ from it.
             beat.number += 1;
         }
     }
 
-    /// Retries over the blob's current tag.
+    /// Prepares the next try, which replaces the version with that tag.
     pub fn try_again(&mut self, etag: ETag, now: Moment) {
         self.etag = etag;
         self.uncertain_since = None;

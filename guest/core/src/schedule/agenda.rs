@@ -11,7 +11,8 @@ use crate::schedule::slots::{Delivery, Schedule};
 use crate::step::clocks::{Timestamp, is_ahead, nanos};
 use tenure_base::prelude::*;
 
-/// Maximum count of slots without a turn: with one slot per second, a week has many.
+/// Number of missed slots above which counting stops. With one slot per second, a week has too many
+/// to count.
 const MOST_COUNTED: u32 = 1000;
 
 /// The rule for slots that no candidate could claim in time.
@@ -34,10 +35,10 @@ pub struct Agenda {
     pub delivery: Delivery,
     /// The rule for missed slots.
     pub missed: Missed,
-    /// A slot that could not be claimed for longer than this was missed.
+    /// Time after which an unclaimed slot counts as missed.
     pub tolerance: Duration,
-    /// Delay of each slot after its instant: the same for all candidates of an election. It differs
-    /// between elections, so that not all work starts on the hour.
+    /// Time from the instant of each slot until it is due. It is the same for all candidates of an
+    /// election. It differs between elections, so that not all work starts on the hour.
     pub delay: Duration,
 }
 
@@ -48,11 +49,11 @@ pub struct Task {
     pub slot: Timestamp,
     /// Id of the trigger that the turn runs for. None for a turn of the schedule.
     pub trigger: Option<String>,
-    /// 1 for the first attempt.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// True if the turn comes late, or stands for earlier slots that were missed.
     pub past_due: bool,
-    /// Number of slots since the last claimed one that have no turn; counted up to 1000.
+    /// Number of slots since the last claimed one that have no turn, up to 1000.
     pub missed: u32,
 }
 
@@ -67,9 +68,9 @@ impl Task {
 pub enum Due {
     /// A turn is to be claimed.
     Now(Task),
-    /// The newest turn of its kind failed too often: this is to be recorded.
+    /// The newest claimed turn has no attempts left. The record has to say that it is abandoned.
     Abandon(Task),
-    /// Nothing is due for this time.
+    /// The next turn is due after this time.
     In(Duration),
     /// The last claimed slot lies in the future, by this much. Either the service's clock went
     /// back, or another program wrote the record.
@@ -108,7 +109,8 @@ impl Agenda {
     }
 
     /// Returns how far the last claimed slot lies in the future, if that exceeds the possible
-    /// difference between two candidates' clocks. Work without slots waits for none.
+    /// difference between two candidates' clocks. None for work without slots, which waits for
+    /// none.
     pub fn slot_ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
         let slot = record.last_slot?.slot;
         let keeps_schedule =
@@ -126,16 +128,21 @@ impl Agenda {
         }
     }
 
-    /// Returns the slot of the next scheduled turn, as seen at `now`, while a turn `runs` or not.
-    /// It is an earlier slot if a turn is overdue.
-    pub fn next_slot(&self, now: Timestamp, record: &Record, runs: bool) -> Option<Timestamp> {
-        let after = |since: Timestamp| self.schedule.as_ref()?.next(since);
+    /// Returns the slot of the next scheduled turn, as seen at `now`. The slot lies in the past if
+    /// its turn is overdue. `is_running` is true while a turn runs.
+    pub fn next_slot(
+        &self,
+        now: Timestamp,
+        record: &Record,
+        is_running: bool,
+    ) -> Option<Timestamp> {
+        let slot_after = |slot: Timestamp| self.schedule.as_ref()?.next(slot);
         let last = record.last_slot?.slot;
         match self.slot_due(now, record) {
-            _ if runs => after(last),
+            _ if is_running => slot_after(last),
             Due::Now(task) => Some(task.slot).filter(|_| !self.is_one_turn_a_term()),
             Due::In(wait) => Some(Timestamp(now.plus(wait).0.saturating_sub(nanos(self.delay)))),
-            Due::Abandon(_) | Due::Ahead(_) => after(last),
+            Due::Abandon(_) | Due::Ahead(_) => slot_after(last),
             Due::Nothing => None,
         }
     }
@@ -145,7 +152,7 @@ impl Agenda {
         self.due_with_triggers(now, record, &[])
     }
 
-    /// Returns the due action at `now` if these triggers may be waiting.
+    /// Returns the due action at `now`, according to the record and the triggers on the side blob.
     pub fn due_with_triggers(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Due {
         let trigger = self.trigger_due(now, record, waiting);
         trigger.unwrap_or_else(|| self.slot_due(now, record))
@@ -167,11 +174,10 @@ impl Agenda {
         self.next_scheduled(schedule, now, last)
     }
 
-    /// Returns the due turn for a trigger: a further attempt at the newest one, or the first
-    /// attempt at the longest waiting one.
+    /// Returns the due turn for a trigger: a further attempt for the newest claimed trigger, or the
+    /// first attempt for the one that has waited longest.
     fn trigger_due(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Option<Due> {
-        // A leader that runs nothing else does not run a turn that an earlier leader left
-        // unfinished either.
+        // Such a leader takes no triggers. It does not finish those of an earlier leader either.
         if self.schedule.is_none() || self.is_one_turn_a_term() {
             return None;
         }
@@ -185,8 +191,8 @@ impl Agenda {
         });
         retry.or_else(|| {
             let is_forgotten = mutant!(TriggerForgotten) && record.term != record.triggers.term;
-            let none = Triggers::default();
-            let claimed_triggers = if is_forgotten { &none } else { &record.triggers };
+            let no_triggers = Triggers::default();
+            let claimed_triggers = if is_forgotten { &no_triggers } else { &record.triggers };
             let may_claim = |t: &&Trigger| match claimed_triggers.may_claim(t, now) {
                 false if mutant!(TriggerInstantIgnored) => {
                     is_current(t, now) && !claimed_triggers.was_claimed(&t.id)
@@ -194,7 +200,7 @@ impl Agenda {
                 false if mutant!(TriggerIdsForgotten) => {
                     is_current(t, now) && !claimed_triggers.is_older(t, now)
                 }
-                allowed => allowed,
+                may_claim => may_claim,
             };
             let Trigger { id, requested_at } =
                 waiting.iter().filter(may_claim).min_by_key(|t| t.requested_at)?;
@@ -202,13 +208,13 @@ impl Agenda {
         })
     }
 
-    /// Returns a task for a slot that the schedule does not have.
+    /// Returns a task outside the sequence of slots: one for a trigger, or a further attempt.
     fn unscheduled_task(&self, slot: Timestamp, attempt: u32, now: Timestamp) -> Task {
         let past_due = self.is_late(slot, now);
         Task { slot, trigger: None, attempt, past_due, missed: 0 }
     }
 
-    /// Returns the newest slot if its delivery rule requires a further attempt.
+    /// Returns the next attempt at the last claimed slot, if its delivery rule requires one.
     fn retry_due(&self, now: Timestamp, last: LastSlot, record: &Record) -> Option<Due> {
         if last.attempt == 0 {
             return None;
@@ -220,21 +226,22 @@ impl Agenda {
         })
     }
 
+    /// Returns the next slot after the last claimed one, according to the rule for missed slots.
     fn next_scheduled(&self, schedule: &Schedule, now: Timestamp, last: LastSlot) -> Due {
-        let wait = |after: Timestamp| match schedule.next(after) {
+        let wait_for_slot_after = |instant: Timestamp| match schedule.next(instant) {
             Some(slot) => Due::In(slot.plus(self.delay).since(now)),
             None => Due::Nothing,
         };
         let newest = schedule.newest(self.due_at(now)).filter(|newest| *newest > last.slot);
         let Some(newest) = newest else {
-            return wait(last.slot.max(self.due_at(now)));
+            return wait_for_slot_after(last.slot.max(self.due_at(now)));
         };
         let first = schedule.next(last.slot).unwrap_or(newest).min(newest);
         let slot = match self.missed {
-            Missed::Skip if self.is_late(newest, now) => return wait(newest),
+            Missed::Skip if self.is_late(newest, now) => return wait_for_slot_after(newest),
             Missed::Skip | Missed::Once => newest,
             Missed::All(_) if mutant!(MissedForgotten) => newest,
-            Missed::All(most) => oldest_of_latest(schedule, first, newest, most),
+            Missed::All(limit) => first_of_latest(schedule, first, newest, limit),
         };
         let replaces_earlier = self.missed == Missed::Once && slot > first;
         let past_due = slot < newest || replaces_earlier || self.is_late(slot, now);
@@ -258,13 +265,14 @@ fn due_in_term(now: Timestamp, last: LastSlot) -> Due {
     if last.attempt > 0 {
         return Due::Nothing;
     }
-    // Later than any earlier slot, even if the service's clock went back a little.
+    // The slot is later than any earlier one, even if the service's clock went back a little.
     let slot = now.max(last.slot.plus(Duration::from_millis(1)));
     let slot = slot.to_whole_millis();
     Due::Now(Task { slot, trigger: None, attempt: 1, past_due: false, missed: 0 })
 }
 
-/// Returns the attempt that follows an attempt claimed under this rule.
+/// Returns the action that follows an attempt with this outcome: another attempt, or giving up.
+/// None if the delivery rule requires neither.
 fn next_attempt(
     delivery: Delivery,
     attempt: u32,
@@ -285,21 +293,21 @@ fn next_attempt(
     }
 }
 
-/// Returns the first of the last `most` slots between `first` and `newest`.
-fn oldest_of_latest(
+/// Returns the first of the last `limit` slots from `first` to `newest`, both included.
+fn first_of_latest(
     schedule: &Schedule,
     first: Timestamp,
     newest: Timestamp,
-    most: u32,
+    limit: u32,
 ) -> Timestamp {
-    let fits = core::iter::successors(Some(first), |slot| schedule.next(*slot))
-        .take(most as usize)
+    let is_within_limit = core::iter::successors(Some(first), |slot| schedule.next(*slot))
+        .take(limit as usize)
         .any(|slot| slot >= newest);
-    if fits {
+    if is_within_limit {
         return first;
     }
     let slot_before = |slot: &Timestamp| schedule.newest(Timestamp(slot.0.saturating_sub(1)));
-    let steps_back = (most as usize).saturating_sub(1);
+    let steps_back = (limit as usize).saturating_sub(1);
     core::iter::successors(Some(newest), slot_before).take(steps_back + 1).last().unwrap_or(newest)
 }
 

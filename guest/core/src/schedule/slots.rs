@@ -38,20 +38,20 @@ pub enum Schedule {
     OnTrigger,
 }
 
-/// The number of times that a slot is run.
+/// The delivery rule of a slot or a trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Delivery {
-    /// Once, regardless of the outcome.
+    /// One turn, regardless of the outcome.
     #[default]
     AtMostOnce,
-    /// Again until a turn succeeds, also under the next leaders.
+    /// Turns until one succeeds, also under later leaders.
     AtLeastOnce {
         /// Number of turns after which the slot is abandoned.
         max_attempts: u32,
     },
 }
 
-/// An interval within the limits.
+/// An interval within [`limits::EVERY`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval(Duration);
 
@@ -94,7 +94,7 @@ impl Schedule {
             Self::Every(every) => Some(every.0),
             Self::WhileLeading | Self::OnTrigger => None,
             Self::Cron(..) => {
-                // An arbitrary instant; this one begins a year.
+                // Any instant would do; this one is the beginning of 2026.
                 let first = self.next(Timestamp(1_767_225_600_000_000_000))?;
                 let (mut shortest, mut previous) = (None, first);
                 for _ in 1..100 {
@@ -131,14 +131,15 @@ impl Schedule {
         }
     }
 
-    /// Counts the slots later than `after` and earlier than `until`, up to `most`.
-    pub fn count(&self, mut after: Timestamp, until: Timestamp, most: u32) -> u32 {
+    /// Counts the slots later than `start` and earlier than `end`, up to `limit`.
+    pub fn count(&self, start: Timestamp, end: Timestamp, limit: u32) -> u32 {
+        let mut newest = start;
         let mut count = 0;
-        while let Some(slot) = self.next(after)
-            && slot < until
-            && count < most
+        while let Some(slot) = self.next(newest)
+            && slot < end
+            && count < limit
         {
-            (after, count) = (slot, count + 1);
+            (newest, count) = (slot, count + 1);
         }
         count
     }

@@ -1,5 +1,5 @@
-//! Past turns of an election and its next one, according to the record, with the reader's own rule
-//! for missed slots. Also the idempotency key of a turn.
+//! Past turns of an election and its next turn, according to the record. The rule for missed slots
+//! is not on record, so the reader's own rule counts. Also the idempotency key of a turn.
 
 use super::agenda::Agenda;
 use crate::record::metadata::{
@@ -39,11 +39,11 @@ pub struct Turns {
 pub struct Triggered {
     /// The id of the trigger.
     pub id: String,
-    /// Time of the request.
+    /// Time at which the trigger was placed, by the service's clock.
     pub slot: Timestamp,
-    /// Number of attempts.
+    /// Number of the newest attempt, from 1.
     pub attempt: u32,
-    /// Its outcome. None if not on record yet.
+    /// Outcome of the newest attempt. None if it is not on record yet.
     pub outcome: Option<Outcome>,
 }
 
@@ -57,7 +57,7 @@ pub struct NextTurn {
 }
 
 impl Turns {
-    /// Returns the turns of `record` at `now`, while a turn `is_running` or not. `agenda` defines
+    /// Returns the turns of `record` at `now`. `is_running` is true while a turn runs. `agenda` has
     /// the rule for missed slots.
     #[inline(never)]
     pub(crate) fn from_record(
@@ -68,7 +68,7 @@ impl Turns {
     ) -> Self {
         Self {
             schedule: record.schedule.clone(),
-            // Attempt 0 is the start of the count; nothing ran then.
+            // Attempt 0 marks the start of the count: that slot had no turn.
             last_slot: record.last_slot.filter(|last| last.attempt > 0),
             finished: record.finished,
             triggered: record.triggers.newest.as_ref().map(|newest| Triggered {

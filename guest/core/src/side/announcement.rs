@@ -1,9 +1,10 @@
-//! The announcement that a candidate writes next to the blob for the leader, and the periods of a
-//! handover, which depend on each other. protocol.md §7.2. Also the rules for all small blobs next to
-//! an election's: overwriting, and time-outs.
+//! The announcement that a successor writes to a side blob for the leader, and the periods of a
+//! handover, which depend on each other. protocol.md §7.2. Also the rules for all side blobs about
+//! overwriting and time-outs.
 //!
-//! A lease may be given to an announced id while the announcement is fresh, and somewhat longer.
-//! The successor polls for it during all that time, even if it was paused or is no longer named.
+//! A leader may give its lease to an announced id while the announcement is fresh, and somewhat
+//! longer. The successor polls for the lease during all that time, even if it is no longer ready or
+//! no longer named.
 
 use core::time::Duration;
 
@@ -17,33 +18,34 @@ use tenure_azure::blob::{LeaseId, Metadata};
 use tenure_base::prelude::*;
 
 /// Maximum age at which data that no candidate wrote is still reported.
-pub(crate) const RECENT: TimeDelta = TimeDelta::minutes(10);
+pub(crate) const MAX_REPORTED_AGE: TimeDelta = TimeDelta::minutes(10);
 
 /// Minimum time-out of a request about a side blob.
 pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Maximum time-out of a request that nothing waits for: it delays the end of a turn and an order
-/// to leave.
+/// Maximum time-out of a request that no other action waits for. Such a request delays the report
+/// of a turn's end and an order to leave.
 pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The name of the candidate that wrote the side blob. No other blob has this field.
+/// The field with the name of the candidate that wrote the side blob. Blobs of other programs do
+/// not have it.
 pub(crate) const CANDIDATE: &str = "tenurewriter";
 
-/// Interval at which the leader reads for the announcement of its successor, and at which the
-/// successor polls for its lease.
+/// Interval at which the leader reads its successor's announcement, and at which the successor
+/// polls for the lease.
 pub(crate) const QUICK_POLL: Duration = Duration::from_millis(500);
 
-/// Time after its newest announcement for which a successor polls for its lease. During that time
+/// Time for which a successor polls for the lease after its newest announcement. During that time
 /// the leader may rely on the announcement, and repeat the change.
 pub(crate) const SUCCESSOR_POLLS: Duration = Duration::from_secs(60);
 
-/// Interval at which a successor repeats its announcement, and reads the leader and its named
-/// successor.
+/// Interval at which a successor repeats its announcement, and polls the record to see whether the
+/// leader still names it.
 pub(crate) const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(4);
 
-/// Age at which an announcement is no longer fresh. It is written every four seconds, and both
-/// dates have whole seconds. The requests in between may take three seconds, or the time of
-/// [`REQUESTS_PER_AGE`] requests.
+/// Age at which an announcement is no longer fresh. The successor writes it every four seconds, and
+/// both dates of the age have whole seconds. The requests in between may take
+/// [`REQUEST_ALLOWANCE`], or as long as [`REQUESTS_PER_AGE`] requests.
 const MAX_AGE: Duration = Duration::from_secs(9);
 const REQUEST_ALLOWANCE: Duration = Duration::from_secs(3);
 
@@ -57,8 +59,8 @@ const LONGEST_MAX_AGE: Duration = Duration::from_secs(30);
 ///
 /// - 1 s, since dates have whole seconds;
 /// - the duration of the read, for the way back of its answer;
-/// - 2 to 8 s, in which the leader may begin to give the lease ([`freshness`]);
-/// - 21 s up to the end of its last try ([`LONGEST_OFFER`]);
+/// - 2 to 8 s, in which the leader may begin to give the lease away ([`freshness`]);
+/// - 21 s up to the end of the leader's last try ([`LONGEST_OFFER`]);
 /// - 0.5 s up to the next poll of the successor.
 ///
 /// That leaves 29.5 s or more, less the duration of the read. The longest request time-out that the
@@ -69,28 +71,29 @@ fn longest_max_age(took: Duration) -> Duration {
 }
 
 /// Number of requests between two announcements, in addition to the four seconds. The successor
-/// polls like any follower, and reads and writes the announcement: three requests. It polls for its
+/// polls like any follower, and reads and writes the announcement: three requests. It polls for the
 /// lease before each of them.
 const REQUESTS_PER_AGE: u32 = 6;
 
-/// Time for the work to end after the leader first read the announcement. A longer lease replaces
-/// it, so that every answer that an application received has expired.
+/// Time for the work to end after the leader first read the announcement. It is the lease if that
+/// is longer, so that every answer that let an application act has expired.
 const WORK_END_TIME: Duration = Duration::from_secs(40);
 
-/// Time in which the leader then changes the lease, in addition to [`SUCCESSOR_REQUESTS`].
+/// Time in which the leader changes the lease after the work has ended, in addition to
+/// [`SUCCESSOR_REQUESTS`].
 const LEASE_CHANGE_TIME: Duration = Duration::from_secs(5);
 
 /// Time for the successor to announce itself, in addition to its polls and [`SUCCESSOR_REQUESTS`].
 const SUCCESSOR_TIME: Duration = Duration::from_secs(10);
 
-/// Requests until the announcement is read. The successor polls, reads the announcement of other
-/// candidates and writes its own. The leader reads it after a renewal, and perhaps after a read
-/// that came too early.
+/// Number of requests until the leader has read the announcement. The successor polls, reads the
+/// side blob and writes its announcement. The leader reads it after a renewal, and perhaps after a
+/// read that came too early.
 const SUCCESSOR_REQUESTS: u32 = 6;
 
-/// Returns the maximum age of the read of the announcement, which took `took`, when the lease is
-/// given. A renewal and the outcome of the last turn may be sent in between, and each takes about
-/// as long.
+/// Returns the time for which a read of the announcement, which took `took`, allows the leader to
+/// give the lease away. A renewal and the outcome of the last turn may be sent in between, and each
+/// takes about as long as the read.
 pub(crate) fn freshness(took: Duration) -> Duration {
     (3 * took).clamp(SHORTEST_FRESHNESS, LONGEST_FRESHNESS)
 }
@@ -111,13 +114,13 @@ const LONGEST_OFFER: Duration = LAST_WRITE.saturating_add(LONGEST_TRY).saturatin
 const LEASE: &str = "tenureleaseid";
 const TERM: &str = "tenureterm";
 
-/// The announcement of a candidate.
+/// The announcement of a successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Announcement {
-    /// Its name; not unique.
+    /// The successor's name; not unique.
     pub candidate: String,
-    /// The lease id by which it will lead, and the term in which it was named as the successor.
-    /// None: the announcement is withdrawn.
+    /// The lease id by which the successor will lead, and the term of the leader that named it.
+    /// None if the announcement is withdrawn.
     pub nomination: Option<(LeaseId, u64)>,
 }
 
@@ -144,14 +147,13 @@ impl Announcement {
         is_from_candidate(properties).then_some(announcement)
     }
 
-    /// Returns true if a candidate of this version wrote these properties, or if they have an
-    /// unknown version.
+    /// Returns true if these properties are those of an announcement.
     pub fn is_valid(properties: &Properties) -> bool {
         Self::from_properties(properties).is_some()
     }
 
-    /// Returns the announcement in an answer, unless it is too old. It ages more slowly if requests
-    /// take as long as this one.
+    /// Returns the announcement in an answer, unless it is too old. The maximum age grows with
+    /// `took`, the duration of the read.
     pub fn from_current(answer: &Answer, took: Duration) -> Option<Self> {
         let announcement = Self::from_properties(answer.properties.as_ref()?)?;
         let age = answer.date?.signed_duration_since(answer.last_modified?);
@@ -172,7 +174,7 @@ pub(crate) fn lease_change_time(took: Duration) -> Duration {
     LEASE_CHANGE_TIME + SUCCESSOR_REQUESTS * took
 }
 
-/// Returns the time in which a leader records the successor's name.
+/// Returns the time in which a leader has to record the successor's name.
 pub(crate) fn naming_time(timings: &Timings) -> Duration {
     2 * timings.poll + SUCCESSOR_TIME
 }

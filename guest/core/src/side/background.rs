@@ -1,18 +1,18 @@
 //! Background requests: requests that a candidate sends in its spare time, when nothing else is
-//! due. They renew a token long before it ends, or read or write a side blob. protocol.md §5.
+//! due. They renew a token long before it expires, or read or write a side blob. protocol.md §5.
 //!
-//! They wait in one queue with one rule. The first request is sent that is due, may be sent, and
-//! has enough time before something else is due. A leader whose newest renewal is unanswered has no
-//! spare time. A leader that renews is asked for a background request at once, because the step of
-//! the renewal ends with it.
+//! The requests wait in one queue. The candidate sends the first one that is due, may be sent, and
+//! has enough time before something else is due. A leader whose newest renewal failed has no spare
+//! time. The step of a renewal ends with the answer. If a background request is due then, the next
+//! step follows at once.
 //!
-//! A candidate with failover has no spare time at all. Its requests run in parallel with the steps,
-//! one at a time, and the host reports the answer (protocol.md §13).
+//! A candidate with failover has no spare time at all. Its background requests run in parallel with
+//! the steps, one at a time, and the host reports the answers (protocol.md §13).
 
 use core::time::Duration;
 
 use super::announcement::{
-    Announcement, LEAST_TIMEOUT, LONGEST_TIMEOUT, RECENT, is_from_candidate,
+    Announcement, LEAST_TIMEOUT, LONGEST_TIMEOUT, MAX_REPORTED_AGE, is_from_candidate,
 };
 use super::{listing, orders};
 use crate::Moment;
@@ -36,14 +36,14 @@ use tenure_azure::credential::AuthSource;
 use tenure_azure::operation::{Kind, Operation};
 use tenure_base::prelude::*;
 
-/// Maximum time of an early token request, where steps wait for it.
-const LONGEST_EARLY: Duration = Duration::from_secs(3);
+/// Maximum time-out of a request that renews a valid token, if the step waits for the answer.
+const LONGEST_EARLY_FETCH: Duration = Duration::from_secs(3);
 
 /// A request that waits for spare time.
 pub(crate) struct QueuedRequest {
     kind: QueuedKind,
     pub due: Moment,
-    /// The request is not sent with less time than this.
+    /// Minimum time-out. With less time, the request is not sent.
     pub least_timeout: Duration,
     /// Time that the request may take even if something else is due before.
     guaranteed_timeout: Duration,
@@ -56,18 +56,18 @@ enum QueuedKind {
 }
 
 impl QueuedRequest {
-    /// Returns the request to send with this much spare time. Without authorisation, only a token
-    /// can be requested.
-    fn send(
+    /// Returns the action that sends the request, if it is due and `spare_time` is enough. Without
+    /// authorisation, only a token can be requested.
+    fn into_action(
         self,
-        spare: Duration,
+        spare_time: Duration,
         auth: Option<&AuthSource>,
         context: &Context<'_>,
     ) -> Option<StepAction> {
-        let timeout = if spare.is_zero() {
-            spare
+        let timeout = if spare_time.is_zero() {
+            spare_time
         } else {
-            spare.max(self.guaranteed_timeout).min(self.longest_timeout)
+            spare_time.max(self.guaranteed_timeout).min(self.longest_timeout)
         };
         if context.now < self.due || timeout < self.least_timeout {
             return None;
@@ -75,8 +75,8 @@ impl QueuedRequest {
         match self.kind {
             QueuedKind::Token => {
                 let settings = context.settings;
-                let early = auth.is_some() && settings.timings.failover.is_none();
-                let timeout = if early { timeout.min(LONGEST_EARLY) } else { timeout };
+                let is_early = auth.is_some() && settings.timings.failover.is_none();
+                let timeout = if is_early { timeout.min(LONGEST_EARLY_FETCH) } else { timeout };
                 let credential = settings.account.credential();
                 CredentialState::token_request(credential, timeout).map(StepAction::Fetch)
             }
@@ -89,7 +89,8 @@ impl QueuedRequest {
     }
 }
 
-/// Time after the time-out within which the host has reported a reply, or none will come.
+/// Time after a request's time-out within which the host reports the reply. A later reply does not
+/// come.
 const REPLY_GRACE: Duration = Duration::from_secs(5);
 
 /// Starts the due background request, unless another one is in flight.
@@ -99,26 +100,26 @@ pub(crate) fn start_background(
     context: &mut Context<'_>,
 ) {
     let now = context.now;
-    if context.state.background.as_ref().is_some_and(|under_way| now < under_way.until) {
+    if context.state.background.as_ref().is_some_and(|in_flight| now < in_flight.until) {
         return;
     }
-    let spare = Duration::MAX;
-    let Some(todo) =
-        queue(phase, context).into_iter().find_map(|waiting| waiting.send(spare, auth, context))
+    let Some(action) = queue(phase, context)
+        .into_iter()
+        .find_map(|queued| queued.into_action(Duration::MAX, auth, context))
     else {
         return;
     };
-    let (kind, timeout, request) = match todo {
+    let (kind, timeout, request) = match action {
         StepAction::Fetch(fetch) => {
             (BackgroundKind::Token, fetch.timeout, BackgroundRequest::Fetch(fetch))
         }
-        StepAction::Send(request_to_send) => {
-            let kind = match &request_to_send.operation {
+        StepAction::Send(signed) => {
+            let kind = match &signed.operation {
                 Operation::WriteSideBlob { blob, .. } => BackgroundKind::Writing(*blob),
                 Operation::ReadSideBlob(blob) => BackgroundKind::Reading(*blob),
                 _ => return,
             };
-            (kind, request_to_send.timeout, BackgroundRequest::Send(request_to_send))
+            (kind, signed.timeout, BackgroundRequest::Send(signed))
         }
         StepAction::Done(_) => return,
     };
@@ -128,7 +129,7 @@ pub(crate) fn start_background(
     context.effects.background = Some(request);
 }
 
-/// Returns the time at which another background request can start, if one is in flight.
+/// Returns the time until which a background request may be in flight. None if there is none.
 pub(crate) fn in_flight_until(context: &Context<'_>) -> Option<Moment> {
     let in_flight = context.state.background.as_ref()?;
     Some(in_flight.until).filter(|until| *until > context.now)
@@ -149,7 +150,7 @@ pub(crate) fn on_background_reply(
     let operation = match kind {
         BackgroundKind::Token => {
             let date = context.service_estimate().unwrap_or(at).to_date();
-            let reply = reply.map(|raw| (raw.status, raw.body));
+            let reply = reply.map(|response| (response.status, response.body));
             on_token_reply(sent, reply, date, (&mut phase, context), chance);
             return phase;
         }
@@ -161,8 +162,9 @@ pub(crate) fn on_background_reply(
     let (BackgroundKind::Reading(blob) | BackgroundKind::Writing(blob)) = kind else {
         return phase;
     };
-    let reply = reply
-        .map(|raw| Answer::from_parts(&operation, raw.status, &raw.headers).with_body(&raw.body));
+    let reply = reply.map(|response| {
+        Answer::from_parts(&operation, response.status, &response.headers).with_body(&response.body)
+    });
     let mut completed =
         CompletedRequest { operation: &operation, reply: &reply, sent_at: sent, chance };
     let result = completed.class().map_or(ExchangeResult::Unanswered, ExchangeResult::from_class);
@@ -180,28 +182,30 @@ pub(crate) fn on_background_reply(
 /// Returns the background request to send now.
 pub(crate) fn next_request(
     phase: &Phase,
-    spare: Duration,
+    spare_time: Duration,
     auth: Option<&AuthSource>,
     context: &Context<'_>,
 ) -> Option<StepAction> {
-    if auth.is_none() && !spare.is_zero() {
+    if auth.is_none() && !spare_time.is_zero() {
         return missing_token(phase, context);
     }
-    queue(phase, context).into_iter().find_map(|waiting| waiting.send(spare, auth, context))
+    queue(phase, context)
+        .into_iter()
+        .find_map(|queued| queued.into_action(spare_time, auth, context))
 }
 
-/// Returns the request for a token. All other requests wait for it, so it gets all the time that
-/// there is.
+/// Returns the request for a missing token. All other requests wait for the token, so this request
+/// gets all the time that there is.
 pub(crate) fn missing_token(phase: &Phase, context: &Context<'_>) -> Option<StepAction> {
-    let left = match phase {
+    let time_left = match phase {
         Phase::Holding(hold) => hold.valid_until.saturating_sub(context.now),
         Phase::Raising(raise) => raise.valid_until.saturating_sub(context.now),
         _ => LONGEST_FETCH,
     };
-    token(context)?.send(left, None, context)
+    token_request(context)?.into_action(time_left, None, context)
 }
 
-fn token(context: &Context<'_>) -> Option<QueuedRequest> {
+fn token_request(context: &Context<'_>) -> Option<QueuedRequest> {
     let due = context.state.credential_state.due_at(context.settings.account.credential())?;
     let (least_timeout, longest_timeout) = (LEAST_FETCH, LONGEST_FETCH);
     Some(QueuedRequest {
@@ -213,10 +217,10 @@ fn token(context: &Context<'_>) -> Option<QueuedRequest> {
     })
 }
 
-/// Returns the waiting requests, the most urgent first. Slow requests leave spare time for one
-/// only. The requests of a handover come first then, because a handover has a time limit.
+/// Returns the waiting requests, the most urgent first. If requests are slow, there may be spare
+/// time for one only. So during a handover, which has a time limit, its requests come first.
 pub(crate) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<QueuedRequest> {
-    let handover_pending = context.state.steering.hand_over().is_some()
+    let is_handover_pending = context.state.steering.hand_over().is_some()
         || context.state.follower.named_successor().is_some();
     let mut queue = Vec::new();
     match phase {
@@ -224,13 +228,13 @@ pub(crate) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<QueuedRequest> 
         Phase::Holding(hold) => queue.extend(leader_requests(hold, context).into_iter().flatten()),
         _ => {}
     }
-    // A handover, which has a time limit, does not wait for requests without one.
-    if !handover_pending && matches!(phase, Phase::Watching(_) | Phase::Holding(_)) {
+    // The list has no time limit, so it waits for the end of a handover.
+    if !is_handover_pending && matches!(phase, Phase::Watching(_) | Phase::Holding(_)) {
         queue.extend(list_request(context));
     }
-    let token_index = if handover_pending { queue.len() } else { 0 };
-    if let Some(token) = token(context) {
-        queue.insert(token_index, token);
+    let token_index = if is_handover_pending { queue.len() } else { 0 };
+    if let Some(token_request) = token_request(context) {
+        queue.insert(token_index, token_request);
     }
     queue
 }
@@ -250,29 +254,30 @@ fn side_blob(operation: Operation, due: Moment, longest_timeout: Duration) -> Qu
 fn list_request(context: &Context<'_>) -> Option<QueuedRequest> {
     let (state, settings) = (&context.state, context.settings);
     let time = context.service_time();
-    let (due, operation) = state.listing.request(settings, !state.steering.not_ready, time)?;
+    let (due, operation) = state.listing.request(settings, !state.steering.is_unready, time)?;
     Some(side_blob(operation, due, LONGEST_TIMEOUT))
 }
 
-/// Returns the request about the announcement of a follower, however far away the service is.
+/// Returns the due request about a follower's announcement. It may take the usual request time-out,
+/// so that it succeeds if the service is slow.
 fn follower_request(context: &Context<'_>) -> Option<QueuedRequest> {
     let (follower, settings) = (&context.state.follower, context.settings);
     let longest = settings.timings.request_timeout;
     Some(side_blob(follower.operation(settings)?, context.now, longest))
 }
 
-/// Returns the reads for an announcement and for orders, which may take longer if only a renewal is
-/// due.
+/// Returns the reads of the successor's announcement and of the orders. If only a renewal is due
+/// meanwhile, they may take longer than the spare time.
 fn leader_requests(hold: &Hold, context: &Context<'_>) -> [Option<QueuedRequest>; 2] {
     let timings = &context.settings.timings;
-    let patient = |blob, due| {
+    let long_read = |blob, due| {
         let read = Operation::ReadSideBlob(blob);
         let guaranteed_timeout = timings.background_timeout(context.now, hold.valid_until);
         QueuedRequest { guaranteed_timeout, ..side_blob(read, due, timings.request_timeout) }
     };
     let announcement = handing_over::next_read_at(hold, context);
-    let announcement = announcement.map(|due| patient(SideBlob::Successor, due));
-    let orders = patient(SideBlob::Orders, hold.orders.read_at);
+    let announcement = announcement.map(|due| long_read(SideBlob::Successor, due));
+    let orders = long_read(SideBlob::Orders, hold.orders.read_at);
     [announcement, context.settings.reads_orders().then_some(orders)]
 }
 
@@ -301,13 +306,13 @@ pub(crate) fn on_token_reply(
         took: now.saturating_sub(sent),
     });
     if outcome.is_ok() {
-        credential_changed(phase, now);
+        on_credential_changed(phase, now);
     }
     context.report(outcome.err());
 }
 
-/// Retries refused requests after the candidate's key or token changed.
-pub(crate) fn credential_changed(phase: &mut Phase, now: Moment) {
+/// Makes a refused read of orders due again, after the candidate's key or token changed.
+pub(crate) fn on_credential_changed(phase: &mut Phase, now: Moment) {
     if let Phase::Holding(hold) = phase {
         orders::on_credential_replaced(hold, now);
     }
@@ -323,19 +328,20 @@ pub(crate) fn on_side_blob_answer(
     let (now, settings) = (context.now, context.settings);
     if completed.answer().is_some_and(|answer| context.on_credential_answer(answer)) {
         // The request is still due, and is sent again with another token.
-        return credential_changed(phase, now);
+        return on_credential_changed(phase, now);
     }
     if blob == SideBlob::Candidates {
         let is_write = matches!(completed.operation, Operation::WriteSideBlob { .. });
         let (list_reply, is_ready) =
-            ((is_write, completed.reply.as_ref().ok()), !context.state.steering.not_ready);
+            ((is_write, completed.reply.as_ref().ok()), !context.state.steering.is_unready);
         let times = (context.service_time(), now);
         let listing = &mut context.state.listing;
-        let changed = listing.on_answer(list_reply, (settings, is_ready), times, completed.chance);
-        context.effects.listing_changed |= changed;
+        let is_changed =
+            listing.on_answer(list_reply, (settings, is_ready), times, completed.chance);
+        context.effects.listing_changed |= is_changed;
     }
     let answer = completed.answer();
-    let (took, slow) = (now.saturating_sub(completed.sent_at), context.was_slow());
+    let (took, was_slow) = (now.saturating_sub(completed.sent_at), context.was_slow());
     context.report(answer.and_then(|answer| foreign_data_problem(blob, answer, settings)));
     match (blob, phase) {
         (SideBlob::Successor, Phase::Holding(hold)) => {
@@ -348,15 +354,15 @@ pub(crate) fn on_side_blob_answer(
             let is_write = matches!(completed.operation, Operation::WriteSideBlob { .. });
             let answer = (is_write, answer);
             let follower = &mut context.state.follower;
-            follower.on_announcement_answer(answer, (took, slow), watch, settings, now);
+            follower.on_announcement_answer(answer, (took, was_slow), watch, settings, now);
         }
-        // A withdrawn announcement: nothing waits for it.
+        // The phase that sent the request is over, or the answer needs no further action.
         _ => {}
     }
 }
 
-/// Returns the problem of a current side blob with data that no candidate wrote. Such a blob counts
-/// as absent.
+/// Returns a problem if a recently written side blob has data that no candidate wrote. Such a blob
+/// counts as absent.
 fn foreign_data_problem(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Problem> {
     let properties =
         answer.properties.as_ref().filter(|properties| is_from_candidate(properties))?;
@@ -366,5 +372,5 @@ fn foreign_data_problem(blob: SideBlob, answer: &Answer, settings: &Settings) ->
         SideBlob::Candidates => listing::is_valid(properties),
         SideBlob::Orders => orders::is_valid(properties),
     };
-    (!is_valid && age.abs() < RECENT).then(|| Problem::foreign_side_blob(blob, settings))
+    (!is_valid && age.abs() < MAX_REPORTED_AGE).then(|| Problem::foreign_side_blob(blob, settings))
 }

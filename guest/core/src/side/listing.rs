@@ -1,10 +1,10 @@
 //! The list of candidates: each candidate writes its name from time to time to a blob next to the
 //! election's. protocol.md §7.4.
 //!
-//! It informs operators and status pages only; no decision depends on it. So its requests run in
-//! the background ([`super::background`]), one read and one write in about eleven minutes, and
-//! nothing waits for them. A write replaces exactly the version that was read (`If-Match`), so that
-//! no candidate loses another one's entry. If another candidate wrote first, this one reads again.
+//! The list informs operators and status pages only; no decision depends on it. So its requests run
+//! in the background ([`super::background`]), one read and one write in about eleven minutes. A
+//! write replaces exactly the version that was read (`If-Match`), so that no candidate drops
+//! another's entry. If another candidate wrote first, this one reads again.
 
 use core::time::Duration;
 
@@ -34,40 +34,41 @@ const READ_JITTER: Duration = Duration::from_secs(2 * 60);
 /// Age at which an entry expires: by then its candidate should have renewed it twice.
 const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
-/// Maximum lost races in a row. After these, this candidate waits for its next regular read.
+/// Maximum lost races in a row after which this candidate reads soon. After more, it waits for its
+/// next regular read.
 const MAX_LOST_RACES: u32 = 3;
 
-/// Maximum bytes of the entries: the metadata of a blob has 8 KiB. That is about 80 candidates,
-/// each with an address; beyond that, only the most recent are kept.
+/// Maximum bytes of the entries: the metadata of a blob has 8 KiB. There is room for about 80
+/// candidates with an address. The most recent entries are kept.
 const MAX_BYTES: usize = 6 * 1024;
 
-/// The entries, separated by spaces.
+/// The field with the entries, separated by spaces.
 const LIST: &str = "tenurecandidates";
 
 /// A recently seen candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
-    /// Its name; not unique.
+    /// The candidate's name; not unique.
     pub name: String,
-    /// Address at which it can be reached, if it is configured.
+    /// Address at which the candidate can be reached, if one is configured.
     pub address: Option<String>,
-    /// False if its host is not ready (`--ready-cmd`), so that it does not contend.
+    /// False if the process is not ready (`--ready-cmd`), so that the candidate does not contend.
     pub ready: bool,
-    /// Time within which it replaces a dead leader, if that is shorter than the lease.
+    /// Time within which the candidate replaces a dead leader, if that is shorter than the lease.
     pub failover: Option<Duration>,
-    /// Time at which it wrote this entry; on the blob in whole seconds.
+    /// Time at which the candidate wrote this entry. The blob has it in whole seconds.
     pub seen_at: Timestamp,
 }
 
 /// A candidate's copy of the list, and its next request about it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Listing {
-    /// The entries as last read or written, including this candidate's.
+    /// The entries as last read or written, with this candidate's own.
     pub known: Vec<Listed>,
     next_request: NextRequest,
     /// Number of races in a row that another candidate won.
     lost_races: u32,
-    /// True if the entry changed while it was being written.
+    /// True if this candidate's entry changed while it was being written.
     is_outdated: bool,
 }
 
@@ -76,8 +77,9 @@ enum NextRequest {
     /// This candidate does not use the list.
     #[default]
     Nothing,
+    /// The list is read at this time.
     Read(Moment),
-    /// Write the list over the version with that tag, or create it.
+    /// The list is written over the version with that tag, or created.
     Write(Option<ETag>),
 }
 
@@ -101,12 +103,12 @@ impl Listing {
         }
     }
 
-    /// Returns the next request and its due time. `None` if the list is not used, or if a write
-    /// would need the service's time and that is not known.
+    /// Returns the next request and its due time. `None` if the list is not used. `None` also if
+    /// the next request is a write and the service's time is not known.
     pub fn request(
         &self,
         settings: &Settings,
-        ready: bool,
+        is_ready: bool,
         time: Option<Timestamp>,
     ) -> Option<(Moment, Operation)> {
         let blob = SideBlob::Candidates;
@@ -114,34 +116,30 @@ impl Listing {
             NextRequest::Nothing => None,
             NextRequest::Read(due) => Some((*due, Operation::ReadSideBlob(blob))),
             NextRequest::Write(replaced_etag) => {
-                let entries = with_own_entry(&self.known, settings, ready, time?);
-                let (replaced_etag, metadata) =
-                    (replaced_etag.clone(), to_metadata(&entries, settings));
-                Some((
-                    Moment::ZERO,
-                    Operation::WriteSideBlob { blob, replaces: replaced_etag, metadata },
-                ))
+                let entries = with_own_entry(&self.known, settings, is_ready, time?);
+                let (replaces, metadata) = (replaced_etag.clone(), to_metadata(&entries, settings));
+                Some((Moment::ZERO, Operation::WriteSideBlob { blob, replaces, metadata }))
             }
         }
     }
 
-    /// Handles the answer to a read, or to a write of this entry. Returns true if the list may have
+    /// Handles the answer to a read or write of the list. Returns true if the known list may have
     /// changed.
     pub fn on_answer(
         &mut self,
         (is_write, answer): (bool, Option<&Answer>),
-        (settings, ready): (&Settings, bool),
+        (settings, is_ready): (&Settings, bool),
         (time, now): (Option<Timestamp>, Moment),
         chance: &mut dyn Chance,
     ) -> bool {
         let class = answer.map(|answer| answer.class);
-        let lost_race = matches!(class, Some(Class::ConditionNotMet | Class::Conflict)) && is_write;
-        let read_list =
-            answer.filter(|_| class == Some(Class::Done) && !is_write).and_then(read_list);
+        let has_lost_race =
+            matches!(class, Some(Class::ConditionNotMet | Class::Conflict)) && is_write;
+        let list = answer.filter(|_| class == Some(Class::Done) && !is_write).and_then(read_list);
         let read_later = |chance: &mut dyn Chance| {
             NextRequest::Read(now + READ_INTERVAL + random_part(READ_JITTER, chance.bits()))
         };
-        let (next, known) = match (class, read_list) {
+        let (next, known) = match (class, list) {
             (_, Some((_, entries))) if settings.observes => {
                 (read_later(chance), Some(recent(entries, time)))
             }
@@ -154,26 +152,28 @@ impl Listing {
             (_, Some((etag, entries))) => {
                 (NextRequest::Write(Some(etag)), Some(recent(entries, time)))
             }
-            _ if lost_race && self.lost_races < MAX_LOST_RACES => {
+            _ if has_lost_race && self.lost_races < MAX_LOST_RACES => {
                 (NextRequest::Read(now + jitter(FIRST_READ, chance)), None)
             }
-            // Written, or abandoned until the next time. A foreign blob is left untouched.
+            // The entry is written, or is given up until the next regular read. A foreign blob is
+            // left untouched.
             _ => {
-                let done = class == Some(Class::Done) && is_write;
-                let own_time = time.filter(|_| done);
-                let known = own_time.map(|time| with_own_entry(&self.known, settings, ready, time));
+                let is_written = class == Some(Class::Done) && is_write;
+                let own_time = time.filter(|_| is_written);
+                let known =
+                    own_time.map(|time| with_own_entry(&self.known, settings, is_ready, time));
                 (read_later(chance), known)
             }
         };
         self.lost_races = match &next {
-            NextRequest::Read(_) if lost_race && self.lost_races < MAX_LOST_RACES => {
+            NextRequest::Read(_) if has_lost_race && self.lost_races < MAX_LOST_RACES => {
                 self.lost_races + 1
             }
             NextRequest::Write(_) => self.lost_races,
             NextRequest::Read(_) | NextRequest::Nothing => 0,
         };
-        let outdated = is_write && core::mem::take(&mut self.is_outdated);
-        self.next_request = if outdated { NextRequest::Read(now) } else { next };
+        let is_outdated = is_write && core::mem::take(&mut self.is_outdated);
+        self.next_request = if is_outdated { NextRequest::Read(now) } else { next };
         let is_changed = known.is_some();
         if let Some(known) = known {
             self.known = known;
@@ -200,13 +200,13 @@ fn random_part(span: Duration, bits: u64) -> Duration {
 fn with_own_entry(
     known: &[Listed],
     settings: &Settings,
-    ready: bool,
+    is_ready: bool,
     time: Timestamp,
 ) -> Vec<Listed> {
     let own_entry = Listed {
         name: settings.name.clone(),
         address: settings.address.clone(),
-        ready,
+        ready: is_ready,
         failover: settings.timings.failover.map(|failover| failover.within),
         seen_at: time,
     };
@@ -219,7 +219,8 @@ fn with_own_entry(
 
 /// Returns the recently seen entries, the most recent first.
 fn recent(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
-    // An entry too far in the future would stay forever, and no candidate's clock is so far ahead.
+    // An entry too far in the future would stay forever. No candidate writes one: entries have the
+    // service's time.
     let is_recent = |time: Timestamp, seen_at: Timestamp| {
         time.since(seen_at) < MAX_AGE && seen_at.since(time) < MAX_AGE
     };
@@ -231,14 +232,14 @@ fn recent(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
                 entry.seen_at > other.seen_at
                     || entry.seen_at == other.seen_at && entry.name < other.name
             };
-            let place = sorted.iter().position(comes_before).unwrap_or(sorted.len());
-            sorted.insert(place, entry);
+            let index = sorted.iter().position(comes_before).unwrap_or(sorted.len());
+            sorted.insert(index, entry);
         }
     }
     sorted
 }
 
-/// Returns the metadata with as many entries as there is room for.
+/// Returns the metadata of the list, with as many entries as there is room for.
 fn to_metadata(entries: &[Listed], settings: &Settings) -> Metadata {
     let mut list = String::new();
     for entry in entries {
@@ -296,7 +297,7 @@ pub fn listed(answer: &Answer, settings: &Settings) -> Result<Vec<Listed>, Probl
 }
 
 impl Listed {
-    /// Returns `NAME,SECONDS,STATE,MILLISECONDS,ADDRESS`. Fields of later versions follow them.
+    /// Returns `NAME,SECONDS,STATE,MILLISECONDS,ADDRESS`. Later versions may add fields at the end.
     fn to_text(&self) -> String {
         let seconds = self.seen_at.to_date().timestamp();
         let state = if self.ready { "ready" } else { "unready" };

@@ -1,8 +1,8 @@
-//! Orders: a command writes them to a side blob, and the leader reads it. protocol.md §6.1, §7.5.
+//! Orders: a command writes them to a side blob, and the leader reads them. protocol.md §6.1, §7.5.
 //!
 //! The blob holds triggers and at most one transfer. Only commands write it. The record holds the
-//! claimed triggers and the outcome of a transfer. Even if the command or the leader dies, a
-//! trigger waits until it is claimed or expires, and is claimed once.
+//! claimed triggers and the outcome of a transfer. A trigger waits until it is claimed or expires,
+//! even if the command or the leader dies. It is claimed only once.
 
 mod placing;
 
@@ -31,22 +31,22 @@ use tenure_base::prelude::*;
 /// Maximum number of waiting triggers.
 const MAX_TRIGGERS: usize = 8;
 
-/// Time until the next read after a hint.
+/// Minimum time from the answer to a read to the next read, after a hint.
 const HINT_DELAY: Duration = Duration::from_secs(1);
 
-/// Time until the next read after one without an answer.
+/// Minimum time until the next read, after a read with an unknown outcome.
 const UNANSWERED_DELAY: Duration = Duration::from_secs(5);
 
-/// Time until the next read after a refused one, unless the credential changes: permissions seldom
-/// change.
+/// Time until the next read after a refused one: permissions seldom change. The read comes sooner
+/// if the credential changes.
 const REFUSED_DELAY: Duration = Duration::from_secs(15 * 60);
 
-/// Maximum number of remembered transfers of a leader. A command replaces the one on the blob, and
-/// never restores it.
+/// Maximum number of obeyed transfers that a leader remembers. The blob has one transfer at a time,
+/// and commands do not restore a replaced one.
 const MAX_OBEYED_TRANSFERS: usize = 16;
 
-/// Age up to which a leader obeys a transfer, or two read intervals if that is longer.
-const TRANSFER_EXPIRES: Duration = Duration::from_secs(60);
+/// Maximum age at which a leader obeys a transfer. It is two read intervals if that is longer.
+const MAX_TRANSFER_AGE: Duration = Duration::from_secs(60);
 
 const TRIGGERS: &str = "tenuretriggers";
 const TRANSFER: &str = "tenuretransfer";
@@ -66,17 +66,17 @@ pub(crate) struct Orders {
 /// An order to give up the leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Transfer {
-    /// Random.
+    /// Random id that the command chose.
     id: String,
     /// The term whose leader is to obey.
     term: u64,
-    /// Time of the placement, by the service's clock.
+    /// Time at which the command placed it, by the service's clock.
     placed: Timestamp,
     /// The name of the successor. None: any candidate may lead next.
     to: Option<String>,
 }
 
-/// Schedules an early read, since there may be new orders.
+/// Makes the next read come soon, since there may be new orders.
 pub(crate) fn on_hint(hold: &mut Hold, now: Moment) {
     let orders = &mut hold.orders;
     (orders.read_at, orders.was_hinted) = (now.max(orders.answered_at + HINT_DELAY), true);
@@ -98,36 +98,35 @@ pub(crate) fn on_orders_answer(
     context: &mut Context<'_>,
 ) {
     let (now, settings) = (context.now, context.settings);
-    let every = settings.orders.unwrap_or(limits::DEFAULT_ORDERS);
+    let interval = settings.orders.unwrap_or(limits::DEFAULT_ORDERS);
     let orders = &mut hold.orders;
     let class = answer.map(|answer| answer.class);
     let retry_in = match class {
-        // A failing account gets at most twice as many reads.
-        None | Some(Class::Unavailable | Class::Nonsense) => UNANSWERED_DELAY.max(every / 2),
+        // A failing account gets at most twice as many reads as usual.
+        None | Some(Class::Unavailable | Class::Nonsense) => UNANSWERED_DELAY.max(interval / 2),
         Some(Class::Refused) => REFUSED_DELAY,
-        _ => every,
+        _ => interval,
     };
     let mut transfer = None;
     match class {
         Some(Class::Done) => {
             let properties = answer.and_then(|answer| answer.properties.as_ref());
-            let orders_found = properties.and_then(Orders::from_properties).unwrap_or_default();
-            (orders.triggers, transfer) = (orders_found.triggers, orders_found.transfer);
+            let found = properties.and_then(Orders::from_properties).unwrap_or_default();
+            (orders.triggers, transfer) = (found.triggers, found.transfer);
         }
         Some(Class::MissingBlob) => orders.triggers.clear(),
         _ => {}
     }
-    // A hint arrived meanwhile, about an order that this read may have missed.
+    // A hint that came while the read was in flight may be about an order that the read missed.
     let was_hinted = orders.read_at > sent;
-    let (is_first, is_expected) = (orders.answered_at == Moment::ZERO, orders.was_hinted);
+    let (is_first, follows_hint) = (orders.answered_at == Moment::ZERO, orders.was_hinted);
     orders.was_hinted = was_hinted;
     let next_read = if was_hinted { orders.read_at.max(now + HINT_DELAY) } else { now + retry_in };
-    let ignores_orders = mutant!(OrdersUnseen) && !was_hinted;
-    (orders.read_at, orders.answered_at) =
-        (if ignores_orders { Moment::MAX } else { next_read }, now);
-    // An election without permission to read orders gets one report in each leadership.
+    let is_mutated = mutant!(OrdersUnseen) && !was_hinted;
+    (orders.read_at, orders.answered_at) = (if is_mutated { Moment::MAX } else { next_read }, now);
+    // Missing permission to read orders is reported once in each leadership, and after each hint.
     let refused_answer = answer.filter(|answer| answer.class == Class::Refused);
-    if let Some(answer) = refused_answer.filter(|_| is_first || is_expected) {
+    if let Some(answer) = refused_answer.filter(|_| is_first || follows_hint) {
         let operation = Operation::ReadSideBlob(SideBlob::Orders);
         let Problem { class, detail } = Problem::from_answer(answer, &operation, settings);
         let blob = settings.election.side_blob_name(SideBlob::Orders);
@@ -148,9 +147,9 @@ fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
     let Transfer { id, term, placed, to } = transfer;
     let is_for_this_term = term == hold.record.term || mutant!(TransferOfAnyTerm);
     let age = now.since(placed).max(placed.since(now));
-    let expires_after =
-        TRANSFER_EXPIRES.max(2 * context.settings.orders.unwrap_or(limits::DEFAULT_ORDERS));
-    let is_current = age <= expires_after;
+    let max_age =
+        MAX_TRANSFER_AGE.max(2 * context.settings.orders.unwrap_or(limits::DEFAULT_ORDERS));
+    let is_current = age <= max_age;
     let is_known = hold.orders.obeyed_transfers.contains(&id) && !mutant!(TransferObeyedAgain);
     if !is_for_this_term || !is_current || is_known {
         return;
@@ -163,7 +162,8 @@ fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
     }
 }
 
-/// Returns the state of a new leader. It reads at once: orders may have been placed before it won.
+/// Returns the empty orders of a leader that won at `won`. The first read is due at once: orders
+/// may have been placed before.
 pub(crate) fn new_leader_orders(won: Moment) -> LeaderOrders {
     let read_at = if mutant!(OrdersUnseen) { Moment::MAX } else { won };
     LeaderOrders {
@@ -181,7 +181,7 @@ pub(crate) fn is_valid(properties: &Properties) -> bool {
 }
 
 impl Orders {
-    /// Reads the side blob. None if no command of this version wrote it.
+    /// Parses the side blob. None if no command of this version could have written it.
     fn from_properties(properties: &Properties) -> Option<Self> {
         if !announcement::is_from_candidate(properties) {
             return None;

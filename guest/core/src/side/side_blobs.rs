@@ -14,13 +14,13 @@ use tenure_azure::blob::BlobName;
 use tenure_azure::operation::{ETag, Operation, WriteCondition};
 use tenure_base::prelude::*;
 
-/// The format of a session.
+/// The version of a session's format.
 const VERSION: u8 = 1;
 
-/// State between requests.
+/// State that the host keeps from one request about side blobs to the next.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Session {
-    /// A token, if the credential needs one.
+    /// The state of the credential, such as a token.
     pub credential: CredentialState,
     /// Lead of the service's clock over this machine's, in seconds, measured when a request was
     /// refused for its date.
@@ -28,19 +28,19 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reads a session. Invalid bytes give a new session.
+    /// Decodes a session. Returns a new one if the bytes are missing or invalid.
     pub fn from_bytes(bytes: Option<&[u8]>) -> Self {
         let session =
             bytes.and_then(<[u8]>::split_first).filter(|(version, _)| **version == VERSION);
         session.and_then(|(_, rest)| report::decode_state(rest)).unwrap_or_default()
     }
 
-    /// Creates a session with a credential that has been used.
+    /// Creates a session with the state of a credential that was in use before.
     pub fn new(credential: CredentialState) -> Self {
         Self { credential, clock_skew: 0 }
     }
 
-    /// Returns its bytes, for the next request.
+    /// Encodes the session, for the next request.
     pub fn to_bytes(&self) -> Vec<u8> {
         report::encode_state(VERSION, self)
     }
@@ -51,8 +51,8 @@ impl Session {
     }
 
     /// Sets the lead of the service's clock.
-    pub fn set_clock_skew(&mut self, ahead: TimeDelta) {
-        self.clock_skew = ahead.num_seconds();
+    pub fn set_clock_skew(&mut self, skew: TimeDelta) {
+        self.clock_skew = skew.num_seconds();
     }
 }
 
@@ -64,7 +64,7 @@ pub enum SideRequest {
     Read {
         /// Suffix of the blob.
         suffix: String,
-        /// Skip the content if the blob still has this version.
+        /// Known tag: if the blob still has it, the answer has no content.
         if_none_match: Option<ETag>,
     },
     /// Writes a blob.
@@ -73,24 +73,25 @@ pub enum SideRequest {
     Delete {
         /// Suffix of the blob.
         suffix: String,
-        /// Delete only this version.
+        /// The tag that the blob must have to be deleted. None deletes any version.
         tag: Option<ETag>,
     },
-    /// Lists all blobs whose suffix starts with this.
+    /// Lists all blobs whose suffix starts with this text.
     List(String),
 }
 
 /// A write to a blob next to an election's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SideWrite {
-    /// Its suffix.
+    /// Suffix of the blob.
     pub suffix: String,
-    /// Its content.
+    /// The new content.
     pub content: String,
-    /// Names of lower-case letters only; values of printable ASCII. At most 8 KiB in total.
+    /// The new metadata: names of lower-case letters only, values of printable ASCII. At most 8 KiB
+    /// in total.
     pub metadata: Vec<(String, String)>,
     /// Condition on the existing blob.
-    pub over: WriteCondition,
+    pub condition: WriteCondition,
 }
 
 /// A blob in a list.
@@ -127,7 +128,7 @@ pub enum SideAnswer {
     Listed(Vec<ListedBlob>),
 }
 
-/// Returns the settings with the blob of that suffix in place of the election's.
+/// Returns settings whose election's blob is replaced by the blob with that suffix.
 ///
 /// # Errors
 /// The blob name is invalid.
@@ -148,7 +149,7 @@ pub fn side_blob_prefix(election: &BlobName) -> String {
     format!("{}.", election.blob())
 }
 
-/// Returns the result of an answer with this body.
+/// Interprets the answer with this body.
 ///
 /// # Errors
 /// The request was refused, or it is unknown whether it was applied (classes `Unavailable` and
@@ -189,7 +190,7 @@ pub fn side_answer(
     }
 }
 
-/// Returns a page of a list. None if there is no container.
+/// Interprets the answer to a request for a page of a list. None if there is no container.
 ///
 /// # Errors
 /// Same as [`side_answer`].

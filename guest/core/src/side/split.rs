@@ -1,7 +1,8 @@
-//! The check of a candidate without shares before it leads an election whose work was split.
+//! The check that a candidate without shares makes before it leads an election whose work was
+//! split. protocol.md §14.6.
 //!
-//! It lists signs of life and shares. The candidate leads only if no member is alive and no share
-//! is held. protocol.md §14.6.
+//! The check lists the members' signs of life and the shares. The candidate leads only if no member
+//! is alive and no share is held.
 
 use core::time::Duration;
 
@@ -17,13 +18,13 @@ use tenure_azure::blob::Metadata;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
-/// The milliseconds between two signs of life of a member.
+/// The field with a member's interval between two signs of life, in milliseconds.
 const SIGN_INTERVAL: &str = "tenureinterval";
 
-/// Maximum interval between two signs of a member.
+/// Maximum interval between two signs of life.
 const LONGEST_SIGN_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Resolution of dates, which ages are computed from.
+/// Resolution of the dates from which ages are computed.
 const SECOND: Duration = Duration::from_secs(1);
 
 impl SplitList {
@@ -36,7 +37,7 @@ impl SplitList {
 }
 
 impl SplitCheck {
-    /// Returns the check that a candidate needs before it leads with `record`. None if its work was
+    /// Returns the check that a candidate needs before it leads with `record`. None if the work was
     /// never split, or if the candidate coordinates shares itself.
     pub fn new(record: Option<&Record>, settings: &Settings) -> Option<Self> {
         let was_split = record.is_some_and(|record| record.coordinator_term.is_some());
@@ -44,7 +45,7 @@ impl SplitCheck {
             .then_some(Self { list: SplitList::Members, marker: None })
     }
 
-    /// Returns the problem of a check that the lease was too short for.
+    /// Returns the problem of a check that was not finished while the lease was valid.
     pub fn unfinished_problem() -> Problem {
         let detail = "the signs of life and the shares could not all be listed while the new lease was valid, so this candidate \
                       does not lead; delete the blobs BLOB.share.… of earlier splits, and check the network to the account"
@@ -61,7 +62,7 @@ impl SplitCheck {
     /// Handles the answer. Returns the check with the next page, or none if the lists are complete.
     ///
     /// # Errors
-    /// A member is alive, a share is held, or neither can be determined now.
+    /// A member is alive, a share is held, or the list could not be read.
     pub fn on_answer(
         self,
         completed: &CompletedRequest<'_>,
@@ -110,18 +111,19 @@ impl SplitCheck {
     }
 }
 
-/// Returns a description of a live member or a held share, if a blob next to an election shows one.
-/// `suffix` is the part of its name after that of the election and a dot.
+/// Returns a description of the live member or the held share that a side blob stands for, if any.
+/// `suffix` is the part of the blob's name after that of the election's blob and a dot.
 pub fn active_member_or_share(
     suffix: &str,
     metadata: &Metadata,
     age: Duration,
-    leased: bool,
+    is_leased: bool,
 ) -> Option<String> {
-    living_member(suffix, metadata, age).or_else(|| held_share(suffix, leased))
+    living_member(suffix, metadata, age).or_else(|| held_share(suffix, is_leased))
 }
 
-/// Returns the member with this sign of life, if the sign is younger than three of its intervals.
+/// Returns a description of the member with this sign of life, if the sign is younger than three of
+/// its intervals.
 fn living_member(suffix: &str, metadata: &Metadata, age: Duration) -> Option<String> {
     let encoded = suffix.strip_prefix(SplitList::Members.suffix())?;
     let interval = metadata.get(SIGN_INTERVAL)?.parse().ok()?;
@@ -132,10 +134,10 @@ fn living_member(suffix: &str, metadata: &Metadata, age: Duration) -> Option<Str
     })
 }
 
-/// Returns the share of this election, if its lease is held.
-fn held_share(suffix: &str, leased: bool) -> Option<String> {
+/// Returns a description of the share with this blob, if its lease is held.
+fn held_share(suffix: &str, is_leased: bool) -> Option<String> {
     let (split, rest) = suffix.strip_prefix(SplitList::Shares.suffix())?.split_once('.')?;
     let (index, count) = rest.split_once("-of-")?;
     let are_numbers = [split, index, count].iter().all(|part| part.parse::<u32>().is_ok());
-    (are_numbers && leased).then(|| format!("share {index} of {count} is held"))
+    (are_numbers && is_leased).then(|| format!("share {index} of {count} is held"))
 }

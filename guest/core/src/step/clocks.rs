@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::encoding;
 use tenure_base::prelude::*;
 
-/// Maximum lead of a recorded slot before it is a problem: more than the clocks of two candidates
-/// can differ.
+/// Maximum lead of a recorded slot over the service's time that is no problem. Two candidates'
+/// readings of that time differ by less.
 const MAX_SLOT_LEAD: Duration = Duration::from_secs(10);
 
 /// A point in time, in nanoseconds since 1970-01-01T00:00:00Z.
@@ -30,7 +30,7 @@ impl Timestamp {
         })
     }
 
-    /// Returns the same instant for chrono.
+    /// Returns the same instant as a date of chrono.
     pub fn to_date(self) -> DateTime<Utc> {
         DateTime::from_timestamp_nanos(i64::try_from(self.0).unwrap_or(i64::MAX))
     }
@@ -40,7 +40,7 @@ impl Timestamp {
         self.0 / 1_000_000_000
     }
 
-    /// Formats it as RFC 3339 in UTC, with as many digits as it needs.
+    /// Formats this instant as RFC 3339 in UTC, with as many digits as it needs.
     pub fn to_rfc3339(self) -> String {
         encoding::format_rfc3339(self.to_date())
     }
@@ -60,7 +60,7 @@ impl Timestamp {
         Self(self.0.saturating_sub(nanos(span)))
     }
 
-    /// Truncates it to milliseconds, for readable texts.
+    /// Returns this instant, truncated to milliseconds for readable texts.
     pub fn to_whole_millis(self) -> Self {
         Self(self.0 - self.0 % 1_000_000)
     }
@@ -79,29 +79,31 @@ pub(crate) fn nanos(span: Duration) -> u64 {
 /// working clocks, so that a reading never overtakes the true time.
 const DRIFT_PERCENT: u64 = 1;
 
-/// Maximum truncation of the service's date.
+/// Resolution of the service's dates.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Maximum plausible difference of a date from the known time. Beyond it, the date was wrong or the
 /// service's clock was set: it counts only if the next answer agrees.
 const JUMP: Duration = Duration::from_secs(10);
 
-/// The newest reading of the service's clock.
+/// A clock with the service's time, learned from the dates of its answers.
 ///
-/// A `Date` has whole seconds and takes some time to arrive, so each answer is only a *lower bound*
-/// of the time. The sharpest of these readings is kept. It never runs ahead of the service. After
-/// some answers it lags by little more than the way back of one.
+/// A `Date` has whole seconds and takes some time to arrive, so each answer gives only a *lower
+/// bound* of the time. The clock keeps the sharpest bound, and never runs ahead of the service.
+/// After some answers it lags by little more than the time that an answer takes to arrive.
 ///
-/// No single answer moves the time. The first date, and one far from the known time, count only
-/// once the next answer agrees. The last claimed slot and the term follow this clock, and neither
-/// ever goes back.
+/// No single answer moves the time far. The first date, and a date far from the known time, count
+/// only if the next answer agrees. Slots and terms follow this clock and never go back, so one
+/// wrong date could do lasting harm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceClock {
+    /// The sharpest reading that another date agreed with.
     confirmed: Option<Reading>,
-    /// The newest date that agreed with no earlier one.
+    /// The newest date, if it agreed with no earlier date.
     unconfirmed: Option<Reading>,
 }
 
+/// A lower bound of the service's time at the instant `read_at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Reading {
     time: Timestamp,
@@ -127,7 +129,7 @@ impl Reading {
 }
 
 impl ServiceClock {
-    /// Learns from the `Date` of an answer that arrived at `at`.
+    /// Updates the clock from the `Date` of an answer that arrived at `at`.
     pub fn learn(&mut self, date: DateTime<Utc>, at: Moment) {
         let reported = Timestamp::from_date(date);
         let merged = [self.confirmed, self.unconfirmed]
@@ -140,8 +142,8 @@ impl ServiceClock {
         }
     }
 
-    /// Returns the most likely time of the service, already after the first answer. It is for
-    /// signing, where minutes matter, and where the next answer reveals an error.
+    /// Returns the most likely time of the service, already after the first answer. It is used to
+    /// sign: the service tolerates minutes there, and the next answer reveals an error.
     pub fn estimate(&self, at: Moment) -> Option<Timestamp> {
         let Reading { time, read_at } = self.confirmed.or(self.unconfirmed)?;
         Some(time.plus(at.saturating_sub(read_at)))
@@ -163,7 +165,7 @@ pub(crate) fn is_ahead(slot: Timestamp, now: Timestamp) -> bool {
 pub struct StepStart {
     /// Start of the step on the clock of the host (`elapsed`).
     pub at: Moment,
-    /// Maximum by which that clock may have run ahead. It is subtracted where an action must not
+    /// Maximum time by which that clock may run ahead. It is subtracted where an action must not
     /// come too early.
     pub clock_lead: Duration,
 }
@@ -177,23 +179,24 @@ impl From<Moment> for StepStart {
 /// Elapsed time by the two clocks of a machine, for an invocation without a host that measures it.
 ///
 /// A lease requires a clock that never goes back and also counts while the machine sleeps. Standard
-/// WASI has none: its monotonic clock may stand still meanwhile, and its wall clock can be set. So
-/// each reading adds the larger advance of the two clocks since the previous reading. A wall clock
-/// that is set back takes nothing away. One that is set forward makes leases shorter, never longer.
+/// WASI has none: its monotonic clock may stand still during sleep, and its wall clock can be set.
+/// So each reading adds the larger advance of the two clocks since the previous reading. Setting
+/// the wall clock back takes nothing away. Setting it forward makes leases shorter, never longer.
 ///
 /// One case is undetectable: a machine that sleeps while its wall clock is set back by as much,
 /// between the same two readings. Only the term protects then.
 #[derive(Clone, Copy, Debug)]
 pub struct ElapsedClock {
+    /// Time since the start, by the clock that advanced more at each reading.
     passed: Moment,
-    /// Elapsed time by the clock that advanced less at each reading.
+    /// Time since the start, by the clock that advanced less at each reading.
     least_passed: Moment,
     monotonic: Duration,
     wall: DateTime<Utc>,
 }
 
 impl ElapsedClock {
-    /// Starts now, at these readings of both clocks.
+    /// Starts the clock at these readings.
     #[must_use]
     pub fn new(monotonic: Duration, wall: DateTime<Utc>) -> Self {
         Self { passed: Moment::ZERO, least_passed: Moment::ZERO, monotonic, wall }
@@ -214,7 +217,7 @@ impl ElapsedClock {
         self.passed
     }
 
-    /// Returns the upper bound by which that time may have run ahead.
+    /// Returns the maximum time by which the newest reading may run ahead.
     #[must_use]
     pub fn clock_lead(&self) -> Duration {
         self.passed.saturating_sub(self.least_passed)
@@ -226,9 +229,9 @@ impl ElapsedClock {
         StepStart { at: self.passed, clock_lead: self.clock_lead() }
     }
 
-    /// Returns the newest reading in the time of a step that started at `start`. It does not run
-    /// ahead within a step. A leader's time counts from before its request, so this only shortens
-    /// it.
+    /// Returns the newest reading on the clock of a step that started at `start`. Within the step
+    /// it adds the smaller advance of the two clocks, so it does not run ahead. A leader's validity
+    /// counts from a reading before its request, so a reading that lags only shortens it.
     #[must_use]
     pub fn elapsed_in_step(&self, start: StepStart) -> Moment {
         self.least_passed + start.clock_lead

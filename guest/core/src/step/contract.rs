@@ -1,5 +1,6 @@
-//! Conversions between this crate and the WIT package `tenure:election`, which have the same
-//! values. The macro serves the component and its host, each with its own bindings.
+//! Conversions between the types of this crate and those of the WIT package `tenure:election`,
+//! which correspond one to one. The macro serves the component and its host, each with its own
+//! bindings.
 
 /// Implements `Convert` between the types of this crate and the types that a binding generator
 /// derived from `wit/types.wit`. The argument is the module of those types.
@@ -10,9 +11,9 @@ macro_rules! convert_contract {
         use $crate::contract::parts::{Duration, String, Vec, take};
         use $wit as wit;
 
-        /// Converts a value of the core to the same value of the WIT package, or back.
+        /// Conversion from a core type to its WIT type, or back.
         pub(crate) trait Convert<T> {
-            /// Converts the value to the other side.
+            /// Returns the same value in the other type.
             fn convert(self) -> T;
         }
 
@@ -191,7 +192,7 @@ macro_rules! convert_contract {
 
 pub use convert_contract as convert;
 
-/// Names that the macro needs, for crates with and without the standard library.
+/// Types and functions that the macro uses. They exist with and without the standard library.
 #[doc(hidden)]
 pub mod parts {
     pub use core::mem::take;

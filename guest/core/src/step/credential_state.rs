@@ -19,10 +19,10 @@ use tenure_azure::request::Request;
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 
-/// Time before its end at which a token is renewed, but never before half of its validity is over.
-const EARLY: Duration = Duration::from_secs(5 * 60);
+/// Time before a token's expiry at which it is renewed. It is at most half of the token's validity.
+const RENEWAL_LEAD: Duration = Duration::from_secs(5 * 60);
 
-/// Maximum wait between two token requests.
+/// Maximum wait between two tries of a failed token request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Minimum time-out of a token request.
@@ -50,13 +50,13 @@ pub type TokenReply = Result<(u16, Vec<u8>), Failure>;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CredentialState {
     token: Option<CachedToken>,
-    /// Retries after a failed token request.
+    /// The next try after a failed token request.
     pace: Option<RetrySchedule>,
     /// Number of times that the key or token in use was replaced. Wraps around.
     replacements: u32,
 }
 
-/// A token.
+/// A token, and the instants of its life.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct CachedToken {
     #[serde(with = "tenure_azure::secret::revealed")]
@@ -78,7 +78,7 @@ impl CredentialState {
         }
     }
 
-    /// Identifies the key or token that signs requests now: it differs after each replacement.
+    /// Returns a number that identifies the key or token in use: it changes with each replacement.
     pub fn replacements(&self) -> u32 {
         self.replacements
     }
@@ -107,7 +107,8 @@ impl CredentialState {
         Some(TokenRequest { request: identity.request(), timeout })
     }
 
-    /// Handles the reply. `sent` was read before the request was sent; `wall` is the time of day.
+    /// Handles the reply to a token request. `sent` was read before the request was sent, `now`
+    /// after the reply; `wall` is the time of day.
     ///
     /// # Errors
     /// The reply has no token. The request is retried after a pause.
@@ -135,17 +136,17 @@ impl CredentialState {
         };
         match read {
             Ok(Token { secret, valid_for }) => {
-                let early = EARLY.min(valid_for / 2);
-                let (renew_at, valid_until) = (sent + (valid_for - early), sent + valid_for);
+                let lead = RENEWAL_LEAD.min(valid_for / 2);
+                let (renew_at, valid_until) = (sent + (valid_for - lead), sent + valid_for);
                 self.token = Some(CachedToken { secret, fetched_at: now, renew_at, valid_until });
                 self.pace = None;
                 self.on_replaced();
                 Ok(())
             }
             Err(problem) => {
-                // Nothing can be sent after the current token has expired. The first try after that
-                // gets all the available time and does not wait. The tries that follow do not
-                // inherit the back-off of the early ones.
+                // Failed tries are harmless until the current token expires; after that, nothing
+                // can be sent. So the first try after the expiry comes at once, and the back-off
+                // starts anew with it.
                 let valid_until =
                     self.token.as_ref().map_or(Moment::ZERO, |token| token.valid_until);
                 let is_same_outage =
@@ -171,7 +172,7 @@ impl CredentialState {
         now: Moment,
     ) -> Option<Problem> {
         let Credential::Identity(identity) = credential else { return None };
-        // The token was revoked, or the directory gave it another end.
+        // An old token that is refused was revoked, or expired earlier than expected.
         let is_old = self.token.as_ref().is_some_and(|token| now >= token.fetched_at + LEAST_AGE);
         if answer.status != 401 || !is_old {
             return None;
@@ -189,8 +190,8 @@ pub(crate) fn is_refused(answer: &Answer) -> bool {
         || answer.status == 403 && answer.code.as_deref() == Some("AuthenticationFailed")
 }
 
-/// The metadata service exists only on Azure machines. The usual other machine is a laptop after
-/// `az login`.
+/// Advice if the metadata service does not answer. It exists only on Azure machines. Other machines
+/// are usually laptops after `az login`.
 const NOT_ON_AZURE: &str = "only machines of Azure have a managed identity. After az login, this gives a token for \
      about an hour: export AZURE_STORAGE_AUTH_TOKEN=\"$(az account get-access-token --resource \
      https://storage.azure.com/ --query accessToken -o tsv)\"";
@@ -202,16 +203,17 @@ fn token_problem(error: &TokenError, identity: &Identity) -> Problem {
         TokenError::Unavailable(404) if !matches!(identity, Identity::Imds { .. }) => {
             (ProblemClass::Refused, "answered 404; check its address".into())
         }
-        TokenError::Refused(words) if identity.is_quoted_in(words) => (
+        TokenError::Refused(message) if identity.is_quoted_in(message) => (
             ProblemClass::Refused,
             format!(
                 "refused {name}; the answer is not shown, since it holds the secret; check {}",
                 advice(identity)
             ),
         ),
-        TokenError::Refused(words) => {
-            (ProblemClass::Refused, format!("answered {words}; check {name}: {}", advice(identity)))
-        }
+        TokenError::Refused(message) => (
+            ProblemClass::Refused,
+            format!("answered {message}; check {name}: {}", advice(identity)),
+        ),
         TokenError::Unavailable(status) => (
             ProblemClass::Unavailable,
             format!(

@@ -1,4 +1,4 @@
-//! Drives decisions: sends their requests and passes the answers back. The component, its native
+//! Drives steps: sends their requests and passes the answers back. The component, its native
 //! counterpart and the simulation share this driver, each with its own [`DriverIo`].
 
 use core::time::Duration;
@@ -35,7 +35,7 @@ use tenure_base::prelude::*;
 /// is read to its end and the connection can be reused.
 pub const MOST_BODY: usize = 64 * 1024;
 
-/// Maximum bytes of a content, or of one page of a list.
+/// Maximum bytes of a blob's content, or of one page of a list.
 const MOST_CONTENT: usize = 4 * 1024 * 1024;
 
 /// Maximum tries of a request outside an election. If the clock and then the first key were
@@ -45,7 +45,8 @@ const MOST_TRIES: u32 = 3;
 /// Maximum pages of a list: they hold more blobs than a plan can name.
 const MOST_PAGES: u32 = 100;
 
-/// Maximum rounds of a command. Among concurrent writers, one succeeds in each round.
+/// Maximum rounds in which a command tries to place its order. Among concurrent commands, one
+/// succeeds in each round.
 const MOST_ROUNDS: u32 = 12;
 
 /// Transport, clocks and random numbers for the driver.
@@ -68,7 +69,8 @@ pub trait DriverIo {
         max_bytes: usize,
     ) -> impl Future<Output = Result<Response, Failure>> + Send;
 
-    /// Adjusts a request before it is signed. A simulation uses it to write as another version.
+    /// Adjusts a request before it is signed. The simulation uses it to write records of another
+    /// version of Tenure.
     fn prepare(&self, _: &mut Operation) {}
 }
 
@@ -101,7 +103,8 @@ pub fn step<S: DriverIo>(
     }
 }
 
-/// Runs a step until it reports. `wants_will` includes the last will, if there is one.
+/// Runs a step until it reports. The report includes the last will, if there is one and
+/// `wants_will` is true.
 pub async fn run_step<S: DriverIo>(
     mut step: Step<'_>,
     settings: &Settings,
@@ -113,10 +116,10 @@ pub async fn run_step<S: DriverIo>(
         BackgroundRequest::Fetch(TokenRequest { request, timeout }) => {
             Request::new(request, timeout)
         }
-        BackgroundRequest::Send(mut ask) => {
-            io.prepare(&mut ask.operation);
+        BackgroundRequest::Send(mut request) => {
+            io.prepare(&mut request.operation);
             let date = step.date(io.now(), io.wall_clock());
-            Request::new(ask.to_http(settings, date), ask.timeout)
+            Request::new(request.to_http(settings, date), request.timeout)
         }
     });
     if wants_will {
@@ -136,10 +139,10 @@ pub async fn drive<S: DriverIo>(step: &mut Step<'_>, settings: &Settings, io: &S
                 let reply = send_token_request(&token_request, io).await;
                 step.on_token_reply(sent, io.now(), io.wall_clock(), reply, &mut IoChance(io));
             }
-            StepAction::Send(mut ask) => {
-                io.prepare(&mut ask.operation);
+            StepAction::Send(mut request) => {
+                io.prepare(&mut request.operation);
                 let date = step.date(sent, io.wall_clock());
-                let reply = send(settings, &ask, date, io).await.map(|(answer, _)| answer);
+                let reply = send(settings, &request, date, io).await.map(|(answer, _)| answer);
                 step.on_answer(sent, io.now(), io.wall_clock(), reply, &mut IoChance(io));
             }
         }
@@ -171,7 +174,8 @@ pub async fn candidates<S: DriverIo>(settings: &Settings, io: &S) -> Result<Vec<
     listed(&answer, settings)
 }
 
-/// Places a trigger with that id if `place`, or returns its state.
+/// Returns the state of the trigger with that id. Places the trigger first if `place` is true and
+/// it does not exist.
 ///
 /// # Errors
 /// The trigger was not placed. With class `Unreachable`, `Unavailable` or `Nonsense` it may have
@@ -187,7 +191,8 @@ pub async fn place_trigger<S: DriverIo>(
     self::place(settings, io, decide).await
 }
 
-/// Places a transfer if `place`, or returns its state.
+/// Returns the state of a transfer. Places the transfer first if `place` is true and it does not
+/// exist.
 ///
 /// # Errors
 /// Same as [`place_trigger`].
@@ -208,8 +213,8 @@ pub async fn place_transfer<S: DriverIo>(
     self::place(settings, io, decide).await
 }
 
-/// Breaks the lease of any holder after at most `period`, or when it runs out. Returns the
-/// remaining time of the lease.
+/// Breaks the lease of any holder. The lease ends after `period` or when it runs out, whichever
+/// comes first. Returns the remaining time of the lease.
 ///
 /// # Errors
 /// Same as [`place_trigger`].
@@ -220,8 +225,8 @@ pub async fn break_lease<S: DriverIo>(
 ) -> Result<Duration, Problem> {
     // Rounded up: a fraction of a second must not become "at once".
     let seconds = period.map(|period| period.as_secs() + u64::from(period.subsec_nanos() > 0));
-    let most = limits::BREAK_PERIOD.end().as_secs();
-    let period = seconds.map(|seconds| u32::try_from(seconds.min(most)).unwrap_or(u32::MAX));
+    let longest = limits::BREAK_PERIOD.end().as_secs();
+    let period = seconds.map(|seconds| u32::try_from(seconds.min(longest)).unwrap_or(u32::MAX));
     let operation = Operation::Break { period, if_match: None };
     let mut credential_state = CredentialState::default();
     let answer =
@@ -229,9 +234,8 @@ pub async fn break_lease<S: DriverIo>(
     break_remaining(&answer, &operation, settings)
 }
 
-/// Performs a request about blobs next to an election, once (a list: once per thousand blobs). It
-/// repeats only a refused request, with another date, key or token, since the service did nothing
-/// then.
+/// Sends a request about blobs next to an election, once (a list: once per thousand blobs). Only a
+/// refused request is repeated, with another date, key or token: the service did nothing then.
 ///
 /// # Errors
 /// With class `Unreachable`, `Unavailable` or `Nonsense` the request may have been applied;
@@ -243,12 +247,12 @@ pub async fn side_blob<S: DriverIo>(
     io: &S,
 ) -> Result<SideAnswer, Problem> {
     let (suffix, operation) = match request {
-        SideRequest::Read { suffix, if_none_match: unless } => {
-            (suffix, Operation::ReadContent { if_none_match: unless })
+        SideRequest::Read { suffix, if_none_match } => {
+            (suffix, Operation::ReadContent { if_none_match })
         }
-        SideRequest::Write(SideWrite { suffix, content, metadata, over }) => {
+        SideRequest::Write(SideWrite { suffix, content, metadata, condition }) => {
             let metadata = Metadata::from_iter(metadata);
-            (suffix, Operation::WriteContent { condition: over, content, metadata })
+            (suffix, Operation::WriteContent { condition, content, metadata })
         }
         SideRequest::Delete { suffix, tag } => {
             (suffix, Operation::Delete { lease: None, if_match: tag })
@@ -293,8 +297,8 @@ async fn list<S: DriverIo>(
     })
 }
 
-/// Returns the request that deletes the blob with that suffix if it still has that version, for a
-/// process that outlives this one. None if nothing authorises it now.
+/// Returns the request that deletes the blob with that suffix if it still has that tag. Another
+/// process sends the request after the death of this one. None if nothing authorises it now.
 pub fn deletion<S: DriverIo>(
     settings: Settings,
     suffix: &str,
@@ -307,9 +311,9 @@ pub fn deletion<S: DriverIo>(
     Some(Request::new(will.request, will.valid_for))
 }
 
-/// Places an order, or finds out its state. `decide` takes the contents of the orders and the
-/// election, in this order. Both are read again if another command was faster, or if it is unknown
-/// whether the order was written.
+/// Places an order, or returns the state of an order that exists. `decide` takes the answers to the
+/// reads of the orders' blob and of the election's blob, in this order. Both are read again if
+/// another command was faster, or if the write may have failed.
 async fn place<T, S: DriverIo>(
     settings: &Settings,
     io: &S,
@@ -334,7 +338,8 @@ async fn place<T, S: DriverIo>(
         match (answer.class, planned_state) {
             (Class::Done, Some(state)) => return Ok(state),
             (Class::Refused, _) => return Err(Problem::from_answer(&answer, &operation, settings)),
-            // No command holds a lease on it, and it stays leased.
+            // An outsider leased the orders' blob: no command leases it. A retry meets the same
+            // lease.
             (Class::LeaseMismatch, _) => {
                 let detail = Problem::from_answer(&answer, &operation, settings).detail;
                 return Err(Problem { class: ProblemClass::ForeignLease, detail });
@@ -349,8 +354,8 @@ async fn place<T, S: DriverIo>(
     })
 }
 
-/// Sends one request outside an election. Retries a try without an answer: an idle connection of
-/// the host may have died.
+/// Sends one request outside an election. Retries a request that gets no answer: an idle connection
+/// of the host may have died.
 async fn request_outside_election<S: DriverIo>(
     settings: &Settings,
     operation: Operation,
@@ -363,9 +368,9 @@ async fn request_outside_election<S: DriverIo>(
     answer.map(|(answer, _)| answer)
 }
 
-/// Sends one request outside an election and returns the response body. Retries a refused request,
-/// because the clock may be wrong or the token revoked. Retries one without an answer if
-/// `retry_unanswered`.
+/// Sends one request outside an election. Returns the answer and its body. Retries a refused
+/// request, because the clock may be wrong or the token revoked. Retries a request without an
+/// answer if `retry_unanswered` is true.
 ///
 /// # Errors
 /// There is no token, or no answer.
@@ -406,22 +411,22 @@ pub async fn request_with_retry<S: DriverIo>(
 }
 
 /// Returns the means of authorisation for a request. A token that is due for renewal is still
-/// valid.
+/// valid: if it cannot be renewed within `renewal_timeout`, it is used again.
 async fn authorize<S: DriverIo>(
     credential: &Credential,
     credential_state: &mut CredentialState,
-    patience: Duration,
+    renewal_timeout: Duration,
     io: &S,
 ) -> Result<AuthSource, Problem> {
     let is_due = credential_state.due_at(credential).is_some_and(|due| due <= io.now());
     match credential_state.auth_source(credential, io.now()) {
         Some(auth) if !is_due => return Ok(auth),
         Some(_) => {
-            let _ = refresh_token(credential, credential_state, patience, io).await;
+            let _ = refresh_token(credential, credential_state, renewal_timeout, io).await;
         }
         None => {
-            let first = refresh_token(credential, credential_state, LONGEST_FETCH, io).await;
-            if first.is_err() {
+            let fetched = refresh_token(credential, credential_state, LONGEST_FETCH, io).await;
+            if fetched.is_err() {
                 refresh_token(credential, credential_state, LONGEST_FETCH, io).await?;
             }
         }
@@ -449,7 +454,7 @@ async fn send_token_request<S: DriverIo>(token_request: &TokenRequest, io: &S) -
     Ok((answer.status, answer.body))
 }
 
-/// Sends a request to the service; returns the answer and its body.
+/// Sends a request to the service, once. Returns the answer and its body.
 async fn send<S: DriverIo>(
     settings: &Settings,
     request: &SignedRequest,
@@ -471,7 +476,7 @@ async fn send<S: DriverIo>(
 /// Reads the settings of an environment, for a request outside an election.
 ///
 /// # Errors
-/// All complaints in one problem.
+/// The settings are invalid. The problem lists all complaints.
 pub fn read_settings(environment: &dyn Environment) -> Result<Settings, Problem> {
     Settings::read_from(environment).map_err(|complaints| Problem {
         class: ProblemClass::Configuration,

@@ -33,15 +33,15 @@ pub(crate) fn apply(
         context.state.follower.drop_request(watch, context.settings, context.now);
     }
     match event {
-        Event::TurnEnded(result) => return turn_ended(&result, phase, context, chance),
+        Event::TurnEnded(result) => return on_turn_ended(&result, phase, context, chance),
         Event::Leave(result) => return leave(result.as_ref(), phase, context),
         Event::LeaveLate(result) => {
             return match leave(Some(&result), phase, context) {
                 // The outcome has one try to get on record, so that the turn is not repeated
                 // without need.
                 Phase::Releasing(release) => {
-                    let write_until = context.now + 2 * LAST_WRITE;
-                    Phase::Releasing(Release { write_deadline: write_until, ..release })
+                    let write_deadline = context.now + 2 * LAST_WRITE;
+                    Phase::Releasing(Release { write_deadline, ..release })
                 }
                 phase => phase,
             };
@@ -54,7 +54,7 @@ pub(crate) fn apply(
         Event::Resign => resign(&phase, context),
         Event::HandOver(to) => handing_over::order(to, None, phase.hold(), context),
         Event::Ready(ready) => {
-            context.state.steering.not_ready = !ready;
+            context.state.steering.is_unready = !ready;
             context.state.listing.on_own_change(context.now);
             match ready {
                 true => on_ready(&mut phase, context),
@@ -70,7 +70,8 @@ pub(crate) fn apply(
     phase
 }
 
-/// Polls at once for a leader that beats, if this candidate takes over before the end of the lease.
+/// Makes a follower with failover poll at once: its promise clock starts with the first beat that
+/// it sees.
 fn on_ready(phase: &mut Phase, context: &Context<'_>) {
     if let Phase::Watching(watch) = phase
         && context.failover().is_some()
@@ -80,8 +81,8 @@ fn on_ready(phase: &mut Phase, context: &Context<'_>) {
     }
 }
 
-/// Handles a hint. A leader reads orders: protocol.md §7.5. A follower that may contend polls
-/// sooner, and so does an observer: §4.5. An announcement waits for that no longer than one poll.
+/// Handles a hint. A leader reads orders: protocol.md §7.5. A follower that may contend polls at
+/// once, and so does an observer: §4.5. A due announcement waits for that one poll only.
 fn on_hint(phase: &mut Phase, context: &mut Context<'_>) {
     let (now, accepts_hint) = (context.now, context.settings.observes || !context.is_ineligible());
     let term = context.state.follower.known_term();
@@ -98,14 +99,14 @@ fn on_hint(phase: &mut Phase, context: &mut Context<'_>) {
     }
 }
 
-/// Gives up a leadership, or one that is about to be won.
+/// Gives up the leadership, or the attempt to win it.
 fn resign(phase: &Phase, context: &mut Context<'_>) {
     if matches!(phase, Phase::Acquiring(_) | Phase::Raising(_) | Phase::Holding(_)) {
         context.state.steering.giving_up = Some(GivingUp::Resign);
     }
 }
 
-fn turn_ended(
+fn on_turn_ended(
     result: &TurnResult,
     mut phase: Phase,
     context: &mut Context<'_>,
@@ -134,7 +135,7 @@ fn turn_ended(
     }
 }
 
-/// Takes the turn that the host ran, with its result if known.
+/// Removes the turn in progress from the state and applies its result, if known.
 fn take_ended_turn(
     result: Option<&TurnResult>,
     phase: &mut Phase,

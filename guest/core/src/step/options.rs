@@ -39,7 +39,7 @@ macro_rules! options {
             #[must_use]
             pub fn variables(&self) -> Vec<(&'static str, String)> {
                 let mut variables = Vec::new();
-                $(variables.extend(self.$field.as_ref().map(|v| (variable::$variable, v.written())));)*
+                $(variables.extend(self.$field.as_ref().map(|v| (variable::$variable, v.to_text())));)*
                 variables
             }
 
@@ -84,9 +84,9 @@ options! {
     time_zone: String = TIME_ZONE,
     /// The time over which the turns of all elections are spread.
     jitter: Duration = JITTER,
-    /// True if a turn that failed is retried.
+    /// The rule for retries of a failed turn.
     retries: Retries = DELIVERY,
-    /// The number of turns that a slot may have, if they are retried.
+    /// The number of turns that a slot may have, if failed turns are retried.
     max_attempts: u32 = MAX_ATTEMPTS,
     /// The rule for missed slots.
     missed: Missed = MISSED,
@@ -136,7 +136,7 @@ pub(crate) trait Value: Sized {
     fn read(text: &str) -> Option<Self>;
 
     /// Returns the text of the value, which `read` parses.
-    fn written(&self) -> String;
+    fn to_text(&self) -> String;
 
     /// Returns the problem and the advice for an invalid value of that variable.
     fn rule(name: &str) -> (String, String);
@@ -146,7 +146,7 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Returns a complaint, with a hint if the value is in quotation marks, which need not be the
+/// Returns a complaint. It mentions quotation marks around the value, although they need not be the
 /// cause.
 pub(crate) fn complaint(
     setting: &'static str,
@@ -164,17 +164,17 @@ pub(crate) fn complaint(
     Complaint { setting: SettingId::new(setting), problem, advice }
 }
 
-/// An option of any type. One function reads all of them, which keeps the component small.
-trait Slot {
-    /// Sets the value from a text. Returns false if the text is invalid.
-    fn fill(&mut self, text: &str) -> bool;
+/// An option of any type. One function reads all options, which keeps the component small.
+trait AnyOption {
+    /// Sets the option from a text. Returns false if the text is invalid.
+    fn set_from(&mut self, text: &str) -> bool;
 
     /// See [`Value::rule`].
     fn rule(&self, name: &str) -> (String, String);
 }
 
-impl<T: Value> Slot for Option<T> {
-    fn fill(&mut self, text: &str) -> bool {
+impl<T: Value> AnyOption for Option<T> {
+    fn set_from(&mut self, text: &str) -> bool {
         *self = T::read(text);
         self.is_some()
     }
@@ -184,14 +184,15 @@ impl<T: Value> Slot for Option<T> {
     }
 }
 
+/// Reads a variable into its option, or adds a complaint about it to `invalid`.
 fn read(
-    option: &mut dyn Slot,
+    option: &mut dyn AnyOption,
     name: &'static str,
     invalid: &mut Vec<Complaint>,
     variable: &dyn Fn(&str) -> Option<String>,
 ) {
     let text = variable(name).filter(|text| !is_blank(text));
-    if let Some(text) = text.filter(|text| !option.fill(text)) {
+    if let Some(text) = text.filter(|text| !option.set_from(text)) {
         invalid.push(unreadable(name, &text, option.rule(name)));
     }
 }
@@ -205,8 +206,8 @@ pub(crate) fn unreadable(
     complaint(name, Some(text), &format!("\"{}\"{problem}", redact(text)), &advice)
 }
 
-/// Returns the range of a number, and what to do about another one.
-pub(crate) fn numbers(name: &str) -> (RangeInclusive<u32>, &'static str) {
+/// Returns the range of a numeric setting, and the advice for a number outside of it.
+pub(crate) fn number_range(name: &str) -> (RangeInclusive<u32>, &'static str) {
     match name {
         variable::MAX_ATTEMPTS => {
             (limits::MAX_ATTEMPTS, "choose how often a slot may be tried; 5 is usual")
@@ -223,7 +224,7 @@ impl Value for String {
         Some(text.into())
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         self.clone()
     }
 
@@ -237,7 +238,7 @@ impl Value for Duration {
         parse_duration(text)
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         format_duration(*self)
     }
 
@@ -251,12 +252,12 @@ impl Value for u32 {
         text.trim().parse().ok()
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         self.to_string()
     }
 
     fn rule(name: &str) -> (String, String) {
-        let (range, advice) = numbers(name);
+        let (range, advice) = number_range(name);
         let (least, most) = range.into_inner();
         (format!(" is not a whole number from {least} to {most}"), advice.into())
     }
@@ -267,7 +268,7 @@ impl Value for bool {
         text.trim().parse().ok()
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         self.to_string()
     }
 
@@ -285,7 +286,7 @@ impl Value for Retries {
         }
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         match self {
             Self::Never => "at-most-once".into(),
             Self::UntilSuccess => "at-least-once".into(),
@@ -306,16 +307,16 @@ impl Value for Missed {
         match (parts.next(), parts.next(), parts.next()) {
             (Some("skip"), None, None) => Some(Self::Skip),
             (Some("once"), None, None) => Some(Self::Once),
-            (Some("all"), Some(most), None) => most.parse().ok().map(Self::All),
+            (Some("all"), Some(limit), None) => limit.parse().ok().map(Self::All),
             _ => None,
         }
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         match self {
             Self::Skip => "skip".into(),
             Self::Once => "once".into(),
-            Self::All(most) => format!("all {most}"),
+            Self::All(limit) => format!("all {limit}"),
         }
     }
 
@@ -337,7 +338,7 @@ impl Value for Orders {
         }
     }
 
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         match self {
             Self::Never => "never".into(),
             Self::Every(every) => format_duration(*every),
@@ -360,14 +361,14 @@ impl SettingId {
         Self(variable)
     }
 
-    /// Returns its environment variable.
+    /// Returns the environment variable of the setting.
     #[must_use]
     pub const fn variable(self) -> &'static str {
         self.0
     }
 
-    /// Returns the name of the field in the Rust library: `max_tenure` for `TENURE_MAX_TENURE`. A
-    /// credential has no field: its variable is returned.
+    /// Returns the name of the field in the Rust library: `max_tenure` for `TENURE_MAX_TENURE`. For
+    /// a credential, which has no field, returns the variable.
     #[must_use]
     pub fn field_name(self) -> String {
         match self.0.strip_prefix("TENURE_") {
@@ -404,8 +405,8 @@ impl fmt::Display for Complaint {
 
 /// The environment that a host provides.
 pub trait Environment {
-    /// Returns a variable. None if it is not set. A host with [`options`](Self::options) returns
-    /// the equivalent variable.
+    /// Returns a variable. None if it is not set. A host that has [`options`](Self::options)
+    /// returns the variables that are equivalent to them.
     fn variable(&self, name: &str) -> Option<String>;
 
     /// Returns the current content of a file.
@@ -487,7 +488,7 @@ pub struct SecretFile {
     pub(crate) text: Secret,
 }
 
-/// An environment in which the file has its former content.
+/// An environment in which `file` has its former content, and no other file exists.
 pub(crate) struct FormerFileEnvironment<'e> {
     pub environment: &'e dyn Environment,
     pub file: &'e SecretFile,

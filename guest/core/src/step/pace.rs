@@ -20,14 +20,14 @@ pub fn fresh_lease_id(chance: &mut dyn Chance) -> LeaseId {
     LeaseId::from_random(bits.to_be_bytes())
 }
 
-/// Returns a uniformly random duration between half of `most` and `most`.
-pub(crate) fn jitter(most: Duration, chance: &mut dyn Chance) -> Duration {
-    let half = most / 2;
-    let spread = u64::try_from((most - half).as_nanos()).unwrap_or(u64::MAX);
+/// Returns a uniformly random duration between half of `longest` and `longest`.
+pub(crate) fn jitter(longest: Duration, chance: &mut dyn Chance) -> Duration {
+    let half = longest / 2;
+    let spread = u64::try_from((longest - half).as_nanos()).unwrap_or(u64::MAX);
     half + Duration::from_nanos(chance.bits() % spread.saturating_add(1))
 }
 
-/// The first wait after a failure that was already repeated once.
+/// The wait before the second retry of a request. The first retry is immediate.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 
 /// The next try of a request, and the number of failed tries before it.
@@ -44,8 +44,8 @@ impl RetrySchedule {
     }
 
     /// Records a failure and schedules the retry. The first retry is immediate, because an idle
-    /// pooled connection often fails on its next request. Later ones wait, doubling up to
-    /// `longest_wait`, with jitter.
+    /// pooled connection often fails on its next request. Later retries wait with jitter; the wait
+    /// doubles up to `longest_wait`.
     pub fn on_failure(&mut self, now: Moment, longest_wait: Duration, chance: &mut dyn Chance) {
         let wait = match self.failures {
             0 => Duration::ZERO,
@@ -65,10 +65,10 @@ const LEAST_PROMISE_MARGIN: Duration = Duration::from_millis(300);
 /// Minimum time-out of a request of a leader that beats, and of a poll of its followers.
 const LEAST_BEAT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The periods of failover before the end of the lease. All follow from its bound. protocol.md §13.
+/// The periods of failover before the end of the lease. All follow from `within`. protocol.md §13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
-    /// The bound, 1–10 s.
+    /// Time within which a dead leader is replaced, 1–10 s.
     pub within: Duration,
 }
 
@@ -79,20 +79,20 @@ impl Failover {
         whole_millis(self.within / 6)
     }
 
-    /// Returns the promise on the record: this long after its newest beat a leader has certainly
-    /// stopped.
+    /// Returns the promise on the record: the time after its newest beat at which a leader has
+    /// certainly stopped.
     #[must_use]
     pub fn promise(self) -> Duration {
         whole_millis(self.within * 7 / 10)
     }
 
-    /// Returns the bound with which a leader makes this promise.
+    /// Returns the failover of a leader that makes this promise.
     #[must_use]
     pub fn from_promise(promise: Duration) -> Self {
         Self { within: promise * 10 / 7 }
     }
 
-    /// Returns true if some settings make a leader promise this.
+    /// Returns true if some settings result in this promise.
     pub(crate) fn is_possible_promise(promise: Duration) -> bool {
         let promise_for = |within| Failover { within }.promise();
         (promise_for(*limits::FAILOVER.start())..=promise_for(*limits::FAILOVER.end()))
@@ -107,7 +107,8 @@ impl Failover {
         whole_millis(self.promise().saturating_sub(margin))
     }
 
-    /// Returns the time-out of a beat if `time_left` remains, so that another try is possible.
+    /// Returns the time-out of a beat if `time_left` of the promise remains. It leaves time for
+    /// another try where possible.
     pub(crate) fn beat_timeout(self, time_left: Duration) -> Duration {
         whole_millis(self.poll_timeout().max(time_left / 2)).min(time_left)
     }
@@ -118,16 +119,16 @@ impl Failover {
         self.beat_interval().max(LEAST_BEAT_TIMEOUT)
     }
 
-    /// Returns the time-out of a renewal if `time_left` of the promise remains. Two tries of a beat
-    /// must still fit, or one if it is `urgent`.
-    pub(crate) fn renewal_timeout(self, time_left: Duration, urgent: bool) -> Duration {
+    /// Returns the time-out of a renewal if `time_left` of the promise remains. It leaves time for
+    /// two tries of a beat, or for one if the renewal is urgent.
+    pub(crate) fn renewal_timeout(self, time_left: Duration, is_urgent: bool) -> Duration {
         let single_try =
-            if urgent { time_left.saturating_sub(self.beat_interval()) } else { Duration::ZERO };
+            if is_urgent { time_left.saturating_sub(self.beat_interval()) } else { Duration::ZERO };
         whole_millis(single_try.max(time_left / 3))
     }
 }
 
-/// Rounds to milliseconds, the precision of texts and of the record.
+/// Truncates to milliseconds, the precision of texts and of the record.
 fn whole_millis(span: Duration) -> Duration {
     Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }

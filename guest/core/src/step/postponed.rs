@@ -18,10 +18,10 @@ use tenure_base::prelude::*;
 const PAUSE: Duration = Duration::from_secs(60);
 
 impl Settings {
-    /// Reads the settings of a candidate that has state. If they are invalid because the secret
-    /// file is being replaced, or was replaced wrongly, its former content is used and the
-    /// complaints are reported. The same applies to a file for another account: the host granted
-    /// only the origins of the first account, and the record is there.
+    /// Reads the settings of a candidate that has state. A secret file may be invalid while it is
+    /// replaced, or because it was replaced wrongly. Then its former content stays in use, and the
+    /// complaints are returned too. The same applies to a file that leads to another account: the
+    /// record is in the first account, and the host granted no other.
     ///
     /// # Errors
     /// Same as [`Settings::read`].
@@ -43,14 +43,14 @@ impl Settings {
         }) else {
             return current.map(|settings| (settings, Vec::new()));
         };
-        let remembered = FormerFileEnvironment { environment, file: &former_file };
-        match (Self::read_from(&remembered), current) {
-            (Ok(before), Ok(settings)) if !before.has_same_account(&settings) => {
-                let complaints = vec![before.account_changed(&settings, environment)];
-                Ok((before, complaints))
+        let former_environment = FormerFileEnvironment { environment, file: &former_file };
+        match (Self::read_from(&former_environment), current) {
+            (Ok(former), Ok(settings)) if !former.has_same_account(&settings) => {
+                let complaints = vec![former.account_changed(&settings, environment)];
+                Ok((former, complaints))
             }
             (_, Ok(settings)) => Ok((settings, Vec::new())),
-            (Ok(before), Err(complaints)) => Ok((before, complaints)),
+            (Ok(former), Err(complaints)) => Ok((former, complaints)),
             (Err(_), Err(complaints)) => Err(complaints),
         }
     }
@@ -63,7 +63,7 @@ impl Settings {
         account_address(self) == account_address(other)
     }
 
-    /// Returns the complaint of a candidate about a file that leads to another account.
+    /// Returns the complaint about a file that leads from the account of `self` to that of `other`.
     fn account_changed(&self, other: &Self, environment: &dyn Environment) -> Complaint {
         let from_connection_string =
             environment.variable(variable::CONNECTION_STRING_FILE).is_some();
@@ -86,7 +86,8 @@ impl Settings {
 }
 
 impl Report {
-    /// Returns the report of a step that cannot run for these reasons.
+    /// Returns the report of a step that cannot run because of these complaints. The event waits in
+    /// the state.
     #[must_use]
     pub fn invalid_settings(
         state: Option<&[u8]>,
@@ -94,10 +95,9 @@ impl Report {
         complaints: &[Complaint],
     ) -> Self {
         let mut postponed = state.map(Postponed::from_bytes).unwrap_or_default();
-        // A repeated wish to leave may lack the result of the turn.
-        let already_leaving = postponed.events.iter().any(|known| matches!(known, Event::Leave(_)));
-        if let Some(event) = event.filter(|event| !already_leaving || *event != Event::Leave(None))
-        {
+        // A repeated order to leave may lack the result of the turn, so the first one is kept.
+        let was_leaving = postponed.events.iter().any(|known| matches!(known, Event::Leave(_)));
+        if let Some(event) = event.filter(|event| !was_leaving || *event != Event::Leave(None)) {
             // The newest event of a kind supersedes the earlier ones.
             postponed.events.retain(|known| discriminant(known) != discriminant(&event));
             postponed.events.push(event);

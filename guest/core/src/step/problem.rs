@@ -1,5 +1,5 @@
-//! Problems, for the operator, with a limited rate of repetition. One kind of them is a request
-//! without an answer.
+//! Problems for the operator; a lasting problem is reported at a limited rate. Also the failures of
+//! requests that got no answer.
 
 use core::fmt;
 use core::time::Duration;
@@ -18,10 +18,10 @@ use tenure_base::prelude::*;
 /// Interval between two reports of a lasting problem.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// Number of problems that are remembered.
+/// Maximum number of remembered problems.
 const MAX_REMEMBERED: usize = 6;
 
-/// Advice for a container that a candidate cannot create.
+/// Advice if a candidate cannot create the container.
 const CREATE_CONTAINER_ADVICE: &str =
     "create the container once, by hand or by template, or check the name of the election";
 
@@ -38,13 +38,13 @@ pub enum ProblemClass {
     Refused,
     /// The clock of this machine differs too much.
     Clock,
-    /// No response.
+    /// There was no response.
     Unreachable,
     /// The service cannot serve now.
     Unavailable,
-    /// A response that the service would not give.
+    /// The response is not one that the service gives.
     Nonsense,
-    /// A held lease is gone.
+    /// A leader lost its lease.
     LeaseLost,
     /// The schedule does not match the record, or another candidate has a different one.
     Schedule,
@@ -55,7 +55,7 @@ pub enum ProblemClass {
 }
 
 impl ProblemClass {
-    /// Returns its name, as the WIT package spells it.
+    /// Returns the name of the class, as the WIT package spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl ProblemClass {
     }
 }
 
-/// A problem. Holds no secret.
+/// A problem, as an operator reads it. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The kind.
@@ -93,7 +93,8 @@ impl fmt::Display for Problem {
 impl core::error::Error for Problem {}
 
 impl Problem {
-    /// Two different schedules on one blob: most likely two jobs that share it by mistake.
+    /// Returns the problem of two different schedules on one blob, which two jobs most likely share
+    /// by mistake. None if the schedules do not differ.
     pub fn schedule_mismatch(leader_schedule: Option<&str>, settings: &Settings) -> Option<Self> {
         let (leader_schedule, own_schedule) = (leader_schedule?, settings.agenda.description()?);
         let election = &settings.election;
@@ -109,7 +110,7 @@ impl Problem {
         Self { class: ProblemClass::UnusableBlob, detail: unusable.detail }
     }
 
-    /// A lease without an end. Candidates acquire leases of 60 s at most.
+    /// Returns the problem of a lease without an end. Candidates acquire leases of 60 s at most.
     pub fn infinite_lease(settings: &Settings) -> Self {
         let election = &settings.election;
         let detail = format!(
@@ -119,7 +120,8 @@ impl Problem {
         Self { class: ProblemClass::ForeignLease, detail }
     }
 
-    /// The container is missing, and the credential certainly cannot create it. None if it may.
+    /// Returns the problem of a missing container that the credential certainly cannot create. None
+    /// if it may be able to.
     pub fn container_missing(settings: &Settings) -> Option<Self> {
         let Credential::Sas(sas) = settings.account.credential() else { return None };
         if sas.can_create_containers() {
@@ -132,7 +134,8 @@ impl Problem {
         Some(Self { class: ProblemClass::Refused, detail })
     }
 
-    /// A blob next to the election's with data that no candidate wrote. It counts as absent.
+    /// Returns the problem of a side blob with data that no candidate wrote. Such a blob counts as
+    /// absent.
     pub fn foreign_side_blob(blob: SideBlob, settings: &Settings) -> Self {
         let name = settings.election.side_blob_name(blob);
         let detail = format!(
@@ -142,12 +145,12 @@ impl Problem {
         Self { class: ProblemClass::Configuration, detail }
     }
 
-    /// Describes an unexpected answer.
+    /// Returns the problem of an unexpected answer.
     pub fn from_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
         let class = match answer.class {
             Class::Refused => ProblemClass::Refused,
             Class::MissingBlob | Class::MissingContainer => ProblemClass::Configuration,
-            // That is permanent.
+            // A policy forbids the request, so retries do not help.
             Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
                 ProblemClass::Configuration
             }
@@ -177,7 +180,7 @@ impl Problem {
         Self { class, detail }
     }
 
-    /// A claimed slot that blocks all turns.
+    /// Returns the problem of a last claimed slot in the future, which blocks all turns.
     pub fn slot_ahead(slot: Timestamp) -> Self {
         let slot = slot.to_rfc3339();
         let detail = format!(
@@ -197,8 +200,9 @@ fn missing_container(election: &BlobName) -> String {
 pub(crate) struct RecentProblems(Vec<(u64, Moment)>);
 
 impl RecentProblems {
-    /// Returns true if this problem should be reported now.
-    pub fn is_new(&mut self, problem: &Problem, now: Moment) -> bool {
+    /// Notes a problem. Returns true if it should be reported now, because it was not reported
+    /// recently.
+    pub fn note(&mut self, problem: &Problem, now: Moment) -> bool {
         let fingerprint = fingerprint(problem);
         self.0.retain(|(_, at)| now.saturating_sub(*at) < REMINDER);
         if self.0.iter().any(|(known, _)| *known == fingerprint) {
@@ -212,7 +216,7 @@ impl RecentProblems {
     }
 }
 
-/// Returns a hash that distinguishes a handful of texts, the same in every instance.
+/// Returns a hash that distinguishes a handful of problems. It is the same in every process.
 fn fingerprint(problem: &Problem) -> u64 {
     // FNV-1a.
     let bytes = [problem.class as u8].into_iter().chain(problem.detail.bytes());
@@ -251,12 +255,12 @@ pub enum FailureKind {
 }
 
 impl Failure {
-    /// Returns the problem as one sentence. `name` is the request.
+    /// Returns the problem of a request that failed. `name` is the name of the request.
     pub fn to_problem(&self, name: &str, origin: &str) -> Problem {
         self.to_problem_with_advice(name, origin, None)
     }
 
-    /// Returns the problem with the caller's advice in place of the general one.
+    /// Returns the problem with `custom_advice`, if given, instead of the usual advice.
     pub(crate) fn to_problem_with_advice(
         &self,
         name: &str,
@@ -323,19 +327,19 @@ mod tests {
     fn the_same_problem_is_reported_once_a_minute() {
         let mut reported = RecentProblems::default();
         let at = Duration::from_secs;
-        assert!(reported.is_new(&problem("a"), at(0)));
-        assert!(!reported.is_new(&problem("a"), at(59)));
-        assert!(reported.is_new(&problem("b"), at(59)), "another one is news");
+        assert!(reported.note(&problem("a"), at(0)));
+        assert!(!reported.note(&problem("a"), at(59)));
+        assert!(reported.note(&problem("b"), at(59)), "another one is news");
         let other = Problem { class: ProblemClass::Clock, ..problem("a") };
-        assert!(reported.is_new(&other, at(59)), "another class is news");
-        assert!(reported.is_new(&problem("a"), at(60)));
+        assert!(reported.note(&other, at(59)), "another class is news");
+        assert!(reported.note(&problem("a"), at(60)));
     }
 
     #[test]
     fn remembered_problems_are_bounded() {
         let mut reported = RecentProblems::default();
         for n in 0..100 {
-            assert!(reported.is_new(&problem(&n.to_string()), Duration::ZERO));
+            assert!(reported.note(&problem(&n.to_string()), Duration::ZERO));
         }
         assert_eq!(reported.0.len(), MAX_REMEMBERED);
     }

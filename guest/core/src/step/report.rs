@@ -18,12 +18,12 @@ use tenure_azure::request;
 use tenure_base::prelude::*;
 use zeroize::Zeroize as _;
 
-/// Leadership, and the time for which the leader may act on it.
+/// A leadership, and the time for which the leader may act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leadership {
     /// Fencing token.
     pub term: u64,
-    /// Counted from the instant of the step's `elapsed`.
+    /// Time for which the leader may act, counted from the step's `elapsed`.
     pub valid_for: Duration,
 }
 
@@ -32,7 +32,7 @@ pub struct Leadership {
 pub enum Role {
     /// The candidate leads.
     Leading(Leadership),
-    /// Another candidate leads. The incumbent is present where the record can be read.
+    /// Another candidate leads. The incumbent is missing if there is no record.
     Following(Option<Incumbent>),
     /// No leader is known.
     #[default]
@@ -44,23 +44,23 @@ pub enum Role {
 /// The reason why a leadership ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndingReason {
-    /// Its validity ended before a renewal was answered.
+    /// The validity ended before a renewal or a beat was answered.
     ValidityEnded,
-    /// The service reports that the lease is gone.
+    /// The service reports that the lease is lost.
     LeaseLost,
     /// The host asked the candidate to leave.
     Left,
     /// The work failed.
     WorkFailed,
-    /// An operator ordered it, or the maximum tenure was reached. Other candidates have priority
-    /// now.
+    /// The leader resigned: by an order, after its maximum tenure, or because its work ended. Other
+    /// candidates have priority now.
     Resigned,
     /// The leader gave the lease to a successor.
     HandedOver,
 }
 
 impl EndingReason {
-    /// Returns its name, as the WIT package spells it.
+    /// Returns the name of the reason, as the WIT package spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl EndingReason {
 /// A leadership that ended in this step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// Its term.
+    /// The term of the leadership.
     pub term: u64,
     /// The reason of the end.
     pub reason: EndingReason,
@@ -86,13 +86,13 @@ pub struct Ending {
 /// A share of work that is split. Each share is an election of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Its index, from 0.
+    /// Index of the share, from 0.
     pub index: u32,
     /// Number of shares.
     pub count: u32,
 }
 
-/// One run of the leader handler, for one slot.
+/// One run of the leader's handler, for a slot or a trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// The election, `container/blob`.
@@ -102,12 +102,12 @@ pub struct Turn {
     pub key: String,
     /// Fencing token.
     pub term: u64,
-    /// The scheduled instant.
+    /// The scheduled instant, or the time at which the trigger was placed.
     pub slot: Timestamp,
     /// Id of the trigger that the turn runs for, outside the schedule. None for a turn of the
     /// schedule.
     pub trigger: Option<String>,
-    /// 1 for the first attempt.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// True if the turn comes late, or stands for earlier slots that were missed.
     pub past_due: bool,
@@ -117,8 +117,7 @@ pub struct Turn {
     pub valid_for: Duration,
     /// Time limit of the turn.
     pub time_limit: Option<Duration>,
-    /// The share that its election is. None if the work is not split, or if only the host knows the
-    /// share.
+    /// The share, if the election is that of a share. None also if only the host knows the share.
     pub share: Option<Share>,
 }
 
@@ -131,23 +130,24 @@ impl Turn {
 /// An event since the last step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// The turn is over and was seen stopped.
+    /// The turn is over, and its work has stopped.
     TurnEnded(TurnResult),
-    /// Leave the election; the handler was seen stopped. Carries the result of a turn whose end was
-    /// not reported yet.
+    /// The candidate must leave the election; its work has stopped. Carries the result of a turn
+    /// whose end was not reported yet.
     Leave(Option<TurnResult>),
     /// Like `Leave`, for a turn that ended after its leadership: its outcome is recorded if the
-    /// service still accepts it. Only for an invocation that is one turn; no host sends this.
+    /// service still accepts it. Only an invocation that is one whole turn uses this; no host does.
     LeaveLate(TurnResult),
-    /// Forget a claimed slot that lies in the future.
+    /// The leader must forget a claimed slot that lies in the future.
     ResetSlot,
-    /// Give up the leadership, and let other candidates go first.
+    /// The leader must give up the leadership. Other candidates have priority after that.
     Resign,
-    /// Give the leadership to the candidate with that name.
+    /// The leader must hand over to the candidate with that name.
     HandOver(String),
-    /// Readiness. False: do not contend; a leader resigns. True: contend again.
+    /// The readiness of the process changed. If it is false, the candidate does not contend, and a
+    /// leader resigns.
     Ready(bool),
-    /// Hint: the leader may have changed, or orders may be pending.
+    /// A hint came: the leader may have changed, or orders may be pending.
     Hint,
     /// The background request was answered, or failed.
     BackgroundReply(BackgroundReply),
@@ -183,7 +183,7 @@ pub struct BackgroundReply {
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// Header names in any case.
+    /// Names and values of the headers; the names in any case.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The beginning of the body.
     pub body: Vec<u8>,
@@ -209,16 +209,16 @@ pub struct Exchange {
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExchangeResult {
-    /// The service carried it out.
+    /// The service carried out the request.
     Done,
-    /// The service declined it as the protocol expects: another candidate holds the lease, or there
-    /// is no blob.
+    /// The service declined the request in a way that the protocol expects: another candidate holds
+    /// the lease, or there is no blob.
     Declined,
     /// The service refused the credential, its permission, or the request.
     Refused,
     /// The service cannot serve now.
     Unavailable,
-    /// A response that the service would not give.
+    /// The response is not one that the service gives.
     Nonsense,
     /// There was no response.
     Unanswered,
@@ -242,18 +242,18 @@ impl ExchangeResult {
 }
 
 /// Everything that a candidate remembers between two steps. It is a secret: it holds the lease id,
-/// tokens, and the content of secret files. Overwritten on drop.
+/// tokens, and the content of secret files. It is overwritten on drop.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct State(Vec<u8>);
 
 impl State {
-    /// Returns its bytes, for the next step.
+    /// Returns the bytes of the state, for the next step.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Returns the bytes without a guard: they are no longer overwritten on drop.
+    /// Returns the bytes of the state, which are no longer overwritten on drop.
     #[must_use]
     pub fn into_bytes(mut self) -> Vec<u8> {
         core::mem::take(&mut self.0)
@@ -290,7 +290,7 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The body; often empty.
     pub body: String,
-    /// Time limit. For a last will: the time for which it is of use, counted like
+    /// Time limit. For a last will: the time for which the request is useful, counted like
     /// [`Leadership::valid_for`].
     pub timeout: Duration,
 }
@@ -330,7 +330,8 @@ pub struct Report {
     pub state: State,
     /// The current role of the candidate.
     pub role: Role,
-    /// Set if the candidate has the lease: it leads if its term is on record within this time.
+    /// Set if the candidate has acquired the lease: it leads if its term is on record within this
+    /// time.
     pub wins_within: Option<Duration>,
     /// Set in the step in which a leadership ended.
     pub ending: Option<Ending>,
@@ -340,20 +341,21 @@ pub struct Report {
     pub last_will: Option<Request>,
     /// True if the running turn should end.
     pub wind_down: bool,
-    /// Upper limit of the grace period in that case, from the instant of the step's `elapsed`. None
-    /// means no limit.
+    /// Maximum time for which the turn may still run when it winds down, counted from the step's
+    /// `elapsed`. None: the grace period alone limits it.
     pub wind_down_limit: Option<Duration>,
     /// Name of the candidate that this leader hands over to.
     pub successor: Option<String>,
-    /// Failover promise on the record: the leader has stopped this long after its newest beat.
+    /// Failover promise on the record: the time after the leader's newest beat at which it has
+    /// stopped.
     pub promise: Option<Duration>,
-    /// Status of the election's turns, according to its record. Set where it may have changed: when
-    /// a candidate begins to lead, when a turn was claimed or ended, and when a follower has read
-    /// the record.
+    /// The turns of the election, according to its record. Set if they may have changed: when a
+    /// candidate begins to lead, when a turn was claimed or ended, and when a follower has read the
+    /// record.
     pub turns: Option<Turns>,
-    /// Recently seen candidates, where the list may have changed.
+    /// Recently seen candidates. Set if the list may have changed.
     pub candidates: Option<Vec<Listed>>,
-    /// A turn to run now, already claimed.
+    /// The turn to run now, if any. It is claimed already.
     pub run: Option<Turn>,
     /// A request to send in the background.
     pub background: Option<Request>,
@@ -397,11 +399,11 @@ impl Report {
     }
 }
 
-/// Marks waiting events. No version uses this number as its format.
+/// The format number of a state with postponed events. No other format has this number.
 const POSTPONED: u8 = u8::MAX;
 
-/// Encodes a value after the number of its format, as `postcard` data. Only the same version of the
-/// component reads it.
+/// Encodes the number of a format, followed by a value as `postcard` data. Only the same version of
+/// the component reads the result.
 pub(crate) fn encode_state<T: Serialize>(format: u8, value: &T) -> Vec<u8> {
     // Encoding fails only for types of unknown length, which no state has. An empty state is
     // equivalent to none.
@@ -414,7 +416,7 @@ pub(crate) fn decode_state<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     rest.is_empty().then_some(value)
 }
 
-/// The waiting events, and the state of the last step that ran.
+/// The postponed events, and the state of the last step that ran.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Postponed {
     pub events: Vec<Event>,

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::options::{
     Complaint, Environment, Options, Orders, SecretFile, SettingId, Value, complaint, is_blank,
-    numbers, unreadable,
+    number_range, unreadable,
 };
 use super::{limits, variable};
 use crate::record::text::is_plain;
@@ -44,27 +44,27 @@ pub struct Needs {
 pub struct Settings {
     /// The blob of the election.
     pub election: BlobName,
-    /// The storage account and its key.
+    /// The storage account and its credential.
     pub account: Account,
     /// The name of this candidate.
     pub name: String,
-    /// Address at which it can be reached.
+    /// Address at which this candidate can be reached when it leads.
     pub address: Option<String>,
-    /// Its periods.
+    /// The periods of the election.
     pub timings: Timings,
-    /// The work of its leader.
+    /// The schedule of the work, and its rules.
     pub agenda: Agenda,
-    /// Limits of its work.
+    /// The failures of the work that end a leadership.
     pub failure_policy: FailurePolicy,
-    /// Time after which a leader resigns.
+    /// Time after which a leader resigns. None: never.
     pub max_tenure: Option<Duration>,
-    /// True if it only observes: it never contends, and writes nothing.
+    /// True if the candidate only observes: it never contends, and writes nothing.
     pub observes: bool,
-    /// True if its election coordinates shares: the leader runs no work itself.
+    /// True if the election coordinates shares: the leader runs no work itself.
     pub coordinates: bool,
-    /// Interval between two reads of the orders by a leader. None if it reads none.
+    /// Interval between two reads of the orders by a leader. None if a leader reads no orders.
     pub orders: Option<Duration>,
-    /// True if it is for a single invocation.
+    /// True if the settings are for a single invocation.
     pub one_shot: bool,
     /// True if the host sends the background requests of reports.
     pub(crate) background: bool,
@@ -137,14 +137,14 @@ impl Options {
         self.read_part(|reader| reader.timings())
     }
 
-    /// Returns the timer as the record of the leader has it. None if there is none, or it is
-    /// invalid.
+    /// Returns the description of the timer, as a leader's record has it. None if there is no
+    /// timer, or if it is invalid.
     #[must_use]
     pub fn schedule(&self) -> Option<String> {
         self.read_part(|reader| reader.schedule()).as_ref().map(Schedule::description)
     }
 
-    /// Validates a part of the options alone.
+    /// Reads one part of the options. None if that part is invalid, whatever the others are.
     fn read_part<T>(&self, part: fn(&mut SettingsReader<'_>) -> Option<T>) -> Option<T> {
         let mut reader = SettingsReader::new(self, &|_: &str| None, false);
         let before = reader.complaints.len();
@@ -154,7 +154,7 @@ impl Options {
 
 struct SettingsReader<'e> {
     options: &'e Options,
-    /// The source of the credential and of files with its secrets.
+    /// The source of the credential and of the files with secrets.
     environment: &'e dyn Environment,
     one_shot: bool,
     complaints: Vec<Complaint>,
@@ -167,7 +167,7 @@ impl<'e> SettingsReader<'e> {
         Self { options, environment, one_shot, complaints: options.invalid.clone(), file: None }
     }
 
-    /// Validates the options of the host, or those that its variables hold.
+    /// Validates the options that the host has as values, or those in its variables.
     fn read(environment: &'e dyn Environment, one_shot: bool) -> Result<Settings, Vec<Complaint>> {
         let from_variables;
         let options = match environment.options() {
@@ -249,7 +249,7 @@ impl<'e> SettingsReader<'e> {
         self.environment.setting_name(SettingId::new(setting), SettingId::new(about))
     }
 
-    /// Returns a variable of the credential.
+    /// Returns a variable that is not blank. The settings of the credential are variables only.
     fn get(&self, name: &str) -> Option<String> {
         self.environment.variable(name).filter(|value| !is_blank(value))
     }
@@ -262,7 +262,7 @@ impl<'e> SettingsReader<'e> {
         self.note(setting, problem.as_ref(), advice);
     }
 
-    /// Complains about a value, followed by the problem.
+    /// Complains about a setting with a text of its value, followed by the problem.
     #[inline(never)]
     fn complain_of(&mut self, setting: &'static str, value: &str, problem: &str, advice: &str) {
         self.note(setting, &format!("\"{}\"{problem}", redact(value)), advice);
@@ -275,7 +275,7 @@ impl<'e> SettingsReader<'e> {
         self.complaints.push(complaint(setting, value.as_deref(), problem, advice));
     }
 
-    /// Complains about quotation marks around a value that contains none.
+    /// Complains about quotation marks around a value.
     fn complain_of_quotes(&mut self, setting: &'static str, advice: String) {
         let (setting, problem) = (SettingId::new(setting), QUOTED.into());
         self.complaints.push(Complaint { setting, problem, advice });
@@ -339,7 +339,7 @@ impl<'e> SettingsReader<'e> {
         self.duration_in(variable::MAX_TENURE, max_tenure, least..=limits::LONGEST_TENURE, advice)
     }
 
-    fn failure_policy(&mut self, one_turn_a_term: bool) -> FailurePolicy {
+    fn failure_policy(&mut self, is_one_turn_a_term: bool) -> FailurePolicy {
         let turn_timeout = self.duration_in(
             variable::TURN_TIMEOUT,
             self.options.turn_timeout,
@@ -352,7 +352,7 @@ impl<'e> SettingsReader<'e> {
             limits::COOL_DOWN,
             "choose long enough for another candidate to take over; 30s is usual",
         );
-        let max_failures = match one_turn_a_term {
+        let default_max_failures = match is_one_turn_a_term {
             true => limits::DEFAULT_MAX_FAILURES_WHILE_LEADING,
             false => limits::DEFAULT_MAX_FAILURES,
         };
@@ -360,14 +360,14 @@ impl<'e> SettingsReader<'e> {
             turn_timeout,
             max_failures: self
                 .number(variable::MAX_FAILURES, self.options.max_failures)
-                .unwrap_or(max_failures),
+                .unwrap_or(default_max_failures),
             cool_down: cool_down.unwrap_or(limits::DEFAULT_COOL_DOWN),
         }
     }
 
     /// Returns a number, and complains if it is outside its range.
     fn number(&mut self, setting: &'static str, number: Option<u32>) -> Option<u32> {
-        if let Some(number) = number.filter(|number| !numbers(setting).0.contains(number)) {
+        if let Some(number) = number.filter(|number| !number_range(setting).0.contains(number)) {
             self.refuse(setting, &number);
         }
         number
@@ -375,7 +375,7 @@ impl<'e> SettingsReader<'e> {
 
     /// Complains about a value that is outside the range of its type.
     fn refuse<T: Value>(&mut self, setting: &'static str, value: &T) {
-        self.complaints.push(unreadable(setting, &value.written(), T::rule(setting)));
+        self.complaints.push(unreadable(setting, &value.to_text(), T::rule(setting)));
     }
 }
 
@@ -385,7 +385,7 @@ fn non_blank(text: &Option<String>) -> Option<&str> {
 }
 
 /// Maximum factor by which a cool-down grows.
-const MOST_TIMES: u32 = 16;
+const MAX_COOL_DOWN_FACTOR: u32 = 16;
 
 /// The failures of the work that end a leadership, and the length of the cool-down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -393,18 +393,20 @@ pub struct FailurePolicy {
     /// Time limit of a turn. None: as long as the leadership lasts.
     pub turn_timeout: Option<Duration>,
     /// Number of failed turns in a row that end the leadership; 0: never. A turn that trapped or
-    /// timed out ends it at once.
+    /// timed out ends the leadership at once.
     pub max_failures: u32,
-    /// Maximum of the first cool-down, in which a candidate does not contend; the minimum is half
-    /// of it. It doubles each time until a turn succeeds, up to 16 times this or an hour.
+    /// Maximum length of the first cool-down; the minimum is half of it. During a cool-down the
+    /// candidate does not contend. The length doubles each time until a turn succeeds, up to 16
+    /// times this or an hour.
     pub cool_down: Duration,
 }
 
 impl FailurePolicy {
-    /// Returns the maximum cool-down after this number of previous ones.
+    /// Returns the maximum length of a cool-down that follows this number of others in a row.
     pub(crate) fn longest_cool_down(&self, previous: u32) -> Duration {
-        let times = 1_u32.checked_shl(previous).unwrap_or(MOST_TIMES).min(MOST_TIMES);
-        self.cool_down.saturating_mul(times).min(*limits::COOL_DOWN.end())
+        let factor = 1_u32.checked_shl(previous).unwrap_or(MAX_COOL_DOWN_FACTOR);
+        let factor = factor.min(MAX_COOL_DOWN_FACTOR);
+        self.cool_down.saturating_mul(factor).min(*limits::COOL_DOWN.end())
     }
 }
 

@@ -1,5 +1,5 @@
-//! The variables, by the names that Azure users know. docs/configuration.md and docs/security.md
-//! list them.
+//! The names of the environment variables. docs/configuration.md and docs/security.md list them.
+//! The variables of the account have the same names as for the Azure CLI.
 
 /// The prefixes of all variables.
 pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
@@ -19,13 +19,13 @@ pub const RENEW: &str = "TENURE_RENEW";
 pub const POLL: &str = "TENURE_POLL";
 /// Time-out of one request.
 pub const REQUEST_TIMEOUT: &str = "TENURE_REQUEST_TIMEOUT";
-/// Time within which a dead leader is replaced, if that is shorter than its lease.
+/// Time within which a dead leader is replaced, before its lease ends.
 pub const FAILOVER: &str = "TENURE_FAILOVER";
 /// `true`: one turn for each leadership, for its whole length, instead of a timer.
 pub const WHILE_LEADING: &str = "TENURE_WHILE_LEADING";
 /// Time after which a leader resigns.
 pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
-/// The interval of the timer. Without this and `CRON` it has no slots.
+/// The interval of the timer. Without this and `CRON`, there is no timer.
 pub const EVERY: &str = "TENURE_EVERY";
 /// The times of the timer, as a cron expression.
 pub const CRON: &str = "TENURE_CRON";

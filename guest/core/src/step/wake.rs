@@ -14,32 +14,32 @@ use crate::side::background;
 /// Maximum requests in a step before it yields to the host.
 pub(crate) const MOST_REQUESTS: u32 = 16;
 
-/// Maximum length of a step for a candidate that holds no lease. The host may have an event for it,
-/// such as the order to leave, and delivers it with the next step.
-const UNINTERRUPTED: Duration = Duration::from_secs(1);
+/// Maximum length of a step for a candidate that holds no lease. The host may have an event for the
+/// candidate, such as the order to leave, and can deliver it only with the next step.
+const LONGEST_IDLE_STEP: Duration = Duration::from_secs(1);
 
-/// Interval of steps while the host has not seen the handler stopped.
-const STOPPING: Duration = Duration::from_secs(1);
+/// Interval of steps while the host has not reported that the work has stopped.
+const STOPPING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of checks of a schedule that cannot be followed now.
+/// Interval of checks while the last claimed slot lies in the future.
 const STUCK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Maximum interval of steps for a candidate with its secret in a file, which each step reads
+/// Maximum interval of steps for a candidate whose secret is in a file: each step reads the file
 /// again.
-const READ_AGAIN: Duration = Duration::from_secs(4);
+const FILE_READ_INTERVAL: Duration = Duration::from_secs(4);
 
-/// Returns true if the step yields to the host before this candidate continues.
+/// Returns true if the step ends here, so that the host can deliver its events.
 pub(crate) fn yields_to_host(phase: &Phase, context: &Context<'_>) -> bool {
     let holds_nothing = match phase {
         Phase::Watching(_) => true,
         Phase::Acquiring(attempt) => !attempt.may_be_granted,
         _ => false,
     };
-    let is_overdue = context.now >= context.started + UNINTERRUPTED;
+    let is_overdue = context.now >= context.started + LONGEST_IDLE_STEP;
     holds_nothing && context.effects.requests_sent > 0 && is_overdue
 }
 
-/// Returns the time for which only background requests are due.
+/// Returns the time until the phase has its next action, which background requests can use.
 pub(crate) fn spare_time(phase: &Phase, context: &Context<'_>) -> Duration {
     match phase {
         Phase::Holding(hold) if hold.is_renewed() => {
@@ -54,10 +54,10 @@ pub(crate) fn spare_time(phase: &Phase, context: &Context<'_>) -> Duration {
 pub(crate) fn wake_up(phase: &Phase, context: &Context<'_>) -> Moment {
     let next = with_background(phase_due(phase, context), phase, context);
     let is_final = matches!(phase, Phase::Left) || context.settings.file.is_none();
-    if is_final { next } else { next.min(context.now + READ_AGAIN) }
+    if is_final { next } else { next.min(context.now + FILE_READ_INTERVAL) }
 }
 
-/// Returns the time at which the phase itself has an action.
+/// Returns the time of the next action of the phase, without background requests.
 fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, follower) = (context.now, &context.state.follower);
     match phase {
@@ -68,13 +68,13 @@ fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
         Phase::Raising(raise) => raise.write.pace.next_at.min(raise.valid_until),
         Phase::Holding(hold) => leader_due(hold, context),
         Phase::Stopping { .. } if context.effects.ending.is_some() => now,
-        Phase::Stopping { .. } => now + STOPPING,
+        Phase::Stopping { .. } => now + STOPPING_INTERVAL,
         Phase::Releasing(release) => release.pace.next_at,
         Phase::Left => now + context.settings.timings.lease,
     }
 }
 
-/// Returns the time at which a leader renews, writes, claims, or gives up.
+/// Returns the time at which a leader next renews, writes, claims, or gives up.
 fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
     let now = context.now;
     let is_busy = context.state.turn.is_some() || context.state.steering.is_final();
@@ -94,9 +94,12 @@ fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
     [work, give_up_at, beat].into_iter().flatten().fold(next, Moment::min)
 }
 
-/// Returns the wake-up time including background requests. It is not before a token is possible if
-/// everything waits for one, but for a leader as soon as the token can be requested. A leader
-/// without another reason to wake up is woken in good time.
+/// Returns the wake-up time, with background requests included; `next` is that of the phase.
+///
+/// Without a valid token, no other request can be sent. So the candidate sleeps until it can
+/// request a token, and not less than until `next`. Only a leader whose newest renewal succeeded
+/// wakes for the token before `next`. With a valid token, a leader also wakes for background
+/// requests. Without failover, these must end before `next`.
 fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, credential) = (context.now, context.settings.account.credential());
     let credential_state = &context.state.credential_state;
@@ -129,8 +132,8 @@ fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment
     }
 }
 
-/// Returns the time of the request for a token that everything depends on, up to `end`. It is `end`
-/// itself if there is no time left for the request.
+/// Returns the time of a token request that is due at `at`, or `end` if too little time remains
+/// between them.
 fn fetch_before(at: Moment, end: Moment, now: Moment) -> Moment {
     let fits = end.saturating_sub(at.max(now)) >= LEAST_FETCH;
     if fits { at } else { end }

@@ -53,8 +53,8 @@ fn requests_address_the_blobs_of_the_protocol() {
         SideRequest::Read { suffix, if_none_match: unless } => {
             format!("read {suffix} unless {:?}", unless.as_ref().map(|ETag(tag)| tag))
         }
-        SideRequest::Write(SideWrite { suffix, content, metadata, over }) => {
-            format!("write {suffix} {content:?} {metadata:?} over {over:?}")
+        SideRequest::Write(SideWrite { suffix, content, metadata, condition }) => {
+            format!("write {suffix} {content:?} {metadata:?} over {condition:?}")
         }
         SideRequest::Delete { suffix, tag } => {
             format!("delete {suffix} {:?}", tag.as_ref().map(|ETag(tag)| tag))

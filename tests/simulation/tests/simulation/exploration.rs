@@ -128,7 +128,7 @@ fn bugs_in_breaking_leases_break_the_ninth() {
     for (mutant, scope) in [
         (Mutant::BreakWithoutCondition, beating_scope(1, 14, FAILOVER)),
         (Mutant::OwnPromise, beating_scope(1, 10, 5_000)),
-        (Mutant::PromiseFromLook, beating_scope(2, 8, FAILOVER)),
+        (Mutant::PromiseFromPoll, beating_scope(2, 8, FAILOVER)),
     ] {
         let violation = find_mutant(scope, mutant, Invariant::I9);
         assert!(violation.contains("breaks the lease by which"), "{mutant:?}: {violation}");

@@ -1,9 +1,10 @@
 //! Record writes of a leader: claims, outcomes, the name of its successor, the outcome of a
 //! transfer, beats. protocol.md §5, §6, §13.
 //!
-//! Each try plans the write anew. So a write that fails ends with its cause, such as a cancelled
-//! order or a passed slot. Only a try that may have been applied is read back first; the next plan
-//! starts from what is found. A leader that cannot record its claims and outcomes steps down.
+//! Each try plans the write anew. So a write that failed is dropped when its cause no longer
+//! exists, such as a cancelled order. If a try may have been applied, a read comes first, and the
+//! next plan starts from its result. A leader that cannot record its claims and outcomes steps
+//! down.
 
 use core::time::Duration;
 
@@ -27,12 +28,12 @@ use tenure_azure::blob::Metadata;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
-/// Maximum wait of a turn's outcome for the next claim, on which it could ride. Operators read
-/// outcomes, which should be there within five seconds.
+/// Maximum time for which a turn's outcome waits for the next claim, to share its write. Operators
+/// should see outcomes within five seconds.
 const MAX_RIDE_WAIT: Duration = Duration::from_secs(4);
 
-/// Slots closer than this always let the outcome ride: separate writes would add half as many
-/// again.
+/// Distance of two slots below which an outcome always shares the write of the next claim. With
+/// such frequent turns, separate writes would add too many requests.
 const CLOSE_SLOTS: Duration = Duration::from_secs(10);
 
 /// Pause after a failed turn before its slot is tried again. It doubles each time, up to
@@ -43,9 +44,9 @@ const LONGEST_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// A record to be written.
 pub(crate) struct PlannedRecord {
     pub(super) record: Record,
-    /// The turn that it claims.
+    /// The turn that the write claims, if any.
     claim: Option<Claim>,
-    /// The task whose end it records.
+    /// The task that the write abandons, if any.
     abandoned: Option<Task>,
 }
 
@@ -57,8 +58,8 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     match trigger {
         Some(id) => {
             // A further attempt keeps the rule of the first claim.
-            let previous = record.triggers.newest.as_ref().filter(|before| before.id == id);
-            let delivery = previous.map_or(delivery, |before| before.delivery);
+            let previous = record.triggers.newest.as_ref().filter(|newest| newest.id == id);
+            let delivery = previous.map_or(delivery, |previous| previous.delivery);
             record.start(Started { id, slot, attempt, delivery, outcome: None });
         }
         None => {
@@ -67,7 +68,7 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
             }
             record.forget_end(slot);
             let previous = record.last_slot.replace(LastSlot { slot, attempt });
-            if previous.is_none_or(|before| before.slot != slot) {
+            if previous.is_none_or(|previous| previous.slot != slot) {
                 record.delivery = delivery;
             }
         }
@@ -75,7 +76,7 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     claim
 }
 
-/// Returns the time by which slots are counted: the service's.
+/// Returns the service's time, by which slots are counted.
 fn slot_time(context: &Context<'_>) -> Option<Timestamp> {
     let time = context.service_time();
     mutants::memory::slot_time(context.state.nonce, context.now, time)
@@ -98,8 +99,8 @@ pub(crate) fn due(hold: &Hold, context: &Context<'_>) -> Option<Due> {
 
 /// Returns the progress of a leader, for an invocation that is one whole turn.
 pub(crate) fn progress(hold: &Hold, context: &Context<'_>) -> StepProgress {
-    let due = matches!(due(hold, context), Some(Due::Now(_) | Due::Abandon(_)));
-    let must_claim = due && context.state.turn.is_none();
+    let is_due = matches!(due(hold, context), Some(Due::Now(_) | Due::Abandon(_)));
+    let must_claim = is_due && context.state.turn.is_none();
     match slot_time(context) {
         Some(time) if hold.write.is_none() && !must_claim => {
             StepProgress::Leading { record: Box::new(hold.record.clone()), time }
@@ -108,7 +109,7 @@ pub(crate) fn progress(hold: &Hold, context: &Context<'_>) -> StepProgress {
     }
 }
 
-/// Reports a schedule that cannot be followed.
+/// Reports a last claimed slot that lies in the future, so that no slot can be claimed.
 pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
     if let Some(Due::Ahead(_)) = due(hold, context) {
         let slot = hold.record.last_slot.map(|last| last.slot).unwrap_or_default();
@@ -118,15 +119,15 @@ pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
 
 /// Returns the record to write now. None if the record on the blob is up to date.
 ///
-/// It claims a due slot or records the end of a turn, but not while a turn runs. It names a
-/// successor at any time. After a failed claim or outcome, the leader tries until a write succeeds,
-/// even if nothing else is pending. A leader that beats always writes when the next beat is due;
-/// other changes ride on it.
+/// The record claims a due turn or has the end of a turn, but not while a turn runs. It names a
+/// successor at any time. After a failed claim or outcome, the leader writes until a try succeeds,
+/// even if nothing else is pending. A leader that beats writes whenever a beat is due; other
+/// changes share that write.
 pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedRecord> {
-    let (steering, idle) = (&context.state.steering, context.state.turn.is_none());
+    let (steering, is_idle) = (&context.state.steering, context.state.turn.is_none());
     let successor = steering.hand_over().map(|order| order.successor_name.clone());
-    let due = due(hold, context).filter(|_| idle && !steering.is_final());
-    let must_write_outcome = idle && is_outcome_write_due(hold, due.as_ref(), context);
+    let due = due(hold, context).filter(|_| is_idle && !steering.is_final());
+    let must_write_outcome = is_idle && is_outcome_write_due(hold, due.as_ref(), context);
     let names_successor = hold.names_successor(successor.as_deref());
     let refusal = steering.refusal.clone().or_else(|| hold.record.refusal.clone());
     let has_new_refusal = refusal != hold.record.refusal;
@@ -141,7 +142,7 @@ pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedR
             abandoned = Some(task);
         }
         // Independent of this candidate's own schedule: an operator's candidate has none.
-        _ if idle && hold.reset_requested => {
+        _ if is_idle && hold.is_reset_requested => {
             record.last_slot = Some(context.settings.agenda.initial_slot(slot_time(context)?));
         }
         _ if must_write_outcome
@@ -154,28 +155,28 @@ pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedR
     Some(PlannedRecord { record, claim, abandoned })
 }
 
-/// Returns true if a write of this record has a claim or an outcome, and not only a beat or a
-/// successor.
+/// Returns true if this record has a claim or an outcome to write, not only a beat or a successor.
 pub(super) fn has_work(hold: &Hold, record: &Record) -> bool {
-    hold.outcome_unwritten || !record.has_same_turns(&hold.record)
+    hold.has_unwritten_outcome || !record.has_same_turns(&hold.record)
 }
 
 /// Returns the next beat. Each try has its own number, because an earlier try may still be applied
-/// and be read.
-fn next_beat(hold: &mut Hold, context: &Context<'_>, reused: bool) -> Option<Beat> {
+/// and be read. `is_reused` keeps the number, for a seeded bug.
+fn next_beat(hold: &mut Hold, context: &Context<'_>, is_reused: bool) -> Option<Beat> {
     let (beats, failover) = (hold.beats.as_mut()?, context.failover()?);
-    beats.number += u64::from(!reused);
+    beats.number += u64::from(!is_reused);
     Some(Beat { number: beats.number, promise: failover.promise() })
 }
 
-/// Returns true if a beat is due. A leader that may no longer beat takes its promise back.
+/// Returns true if a beat is due, or if a leader that may no longer beat has to remove its promise
+/// from the record.
 fn is_beat_due(hold: &Hold, context: &Context<'_>) -> bool {
     hold.beats.is_some_and(|beats| beats.next <= context.now || context.failover().is_none())
 }
 
-/// Returns true if an outcome needs a write of its own. Operators read it, and at-least-once
-/// delivery needs it to finish the slot. With at-most-once delivery it rides on the next beat, or
-/// on a claim that comes soon.
+/// Returns true if an outcome needs a separate write. Operators read it, and at-least-once delivery
+/// needs it to finish the slot. With at-most-once delivery it shares the write of the next beat, or
+/// of a claim that comes soon.
 fn is_outcome_write_due(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -> bool {
     let record = &hold.record;
     let trigger_delivery = record.triggers.newest.as_ref().map(|newest| newest.delivery);
@@ -193,7 +194,7 @@ fn is_outcome_write_due(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -
         }
         _ => false,
     };
-    hold.outcome_unwritten && !(may_wait && (is_claim_soon || hold.beats.is_some()))
+    hold.has_unwritten_outcome && !(may_wait && (is_claim_soon || hold.beats.is_some()))
 }
 
 /// Returns the planned write, or the read that shows whether it was applied.
@@ -206,8 +207,9 @@ pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<Unsigne
         None => timings.write_timeout(now, hold.renew.next_at, hold.valid_until),
     };
     let operation = write.operation(hold.lease);
-    let beats = mutant!(BeatWithoutCondition) && hold.beats.is_some();
-    let operation = mutants::unconditional(mutant!(ClaimWithoutCondition) || beats, operation);
+    let is_mutated =
+        mutant!(ClaimWithoutCondition) || (mutant!(BeatWithoutCondition) && hold.beats.is_some());
+    let operation = mutants::unconditional(is_mutated, operation);
     Some(UnsignedRequest { operation, timeout })
 }
 
@@ -246,6 +248,7 @@ fn plan_write(hold: &mut Hold, context: &mut Context<'_>) {
     }
 }
 
+/// Handles the answer to a write of the record, or to the read that shows whether it was applied.
 pub(super) fn on_answer(
     mut hold: Hold,
     completed: CompletedRequest<'_>,
@@ -256,45 +259,23 @@ pub(super) fn on_answer(
     let is_read = matches!(completed.operation, Operation::Read { .. });
     match write.on_answer(completed.answer(), completed.sent_at) {
         Progress::Done(_, _) if now >= hold.valid_until => {
-            // Too late: it does not resurrect the leadership.
+            // The answer came too late: an ended leadership does not resume.
             return end_leadership(&hold, EndingReason::ValidityEnded, context);
         }
-        // Nothing new was to be recorded, and the read shows an older record. That does not prove
-        // that a write succeeded.
+        // The write had nothing new, so the record before it looks the same. The read does not
+        // prove that the write succeeded.
         Progress::Done(etag, _)
-            if is_read && !hold.outcome_unwritten && hold.record.is_result_of(&write.record) =>
+            if is_read
+                && !hold.has_unwritten_outcome
+                && hold.record.is_result_of(&write.record) =>
         {
             hold.etag = etag.clone();
             write.try_again(etag, now);
         }
         Progress::Done(etag, sent) => {
             hold.etag = etag;
-            let counts_from = if mutant!(PromiseFromAnswer) { now } else { sent };
-            context.effects.turns_changed |= !write.record.has_same_turns(&hold.record);
-            hold.record = write.record;
-            if hold.beats.is_some() {
-                context.effects.extension = Some(Extension::Beat);
-            }
-            match hold.record.beat {
-                Some(_) => {
-                    hold.on_beat_acknowledged(counts_from, context.settings.timings.failover)
-                }
-                None => hold.end_promise(),
-            }
-            (hold.outcome_unwritten, hold.stalled_since) = (false, None);
-            hold.reset_requested &= is_ahead(&hold.record, context);
-            if let Some(order) = context.state.steering.hand_over_mut() {
-                let took = now.saturating_sub(completed.sent_at);
-                order.on_record_written(
-                    hold.record.successor.as_deref(),
-                    took,
-                    now,
-                    &context.settings.timings,
-                );
-            }
-            if let Some(claim) = hold.pending_claim.take() {
-                on_claim_written(&mut hold, claim, context);
-            }
+            let took = now.saturating_sub(completed.sent_at);
+            on_record_written(&mut hold, write.record, (sent, took), context);
             return Phase::Holding(hold);
         }
         Progress::NotApplied(found, etag) => {
@@ -328,7 +309,36 @@ pub(super) fn on_answer(
     step_down_if_stalled(hold, context, completed.chance)
 }
 
-/// Makes the host run the turn that was claimed last.
+/// Applies a write that is on the blob. It was sent at `sent`; the request that showed its success
+/// took `took`.
+fn on_record_written(
+    hold: &mut Hold,
+    written: Record,
+    (sent, took): (Moment, Duration),
+    context: &mut Context<'_>,
+) {
+    let (now, timings) = (context.now, &context.settings.timings);
+    let promised_at = if mutant!(PromiseFromAnswer) { now } else { sent };
+    context.effects.turns_changed |= !written.has_same_turns(&hold.record);
+    hold.record = written;
+    if hold.beats.is_some() {
+        context.effects.extension = Some(Extension::Beat);
+    }
+    match hold.record.beat {
+        Some(_) => hold.on_beat_acknowledged(promised_at, timings.failover),
+        None => hold.end_promise(),
+    }
+    (hold.has_unwritten_outcome, hold.stalled_since) = (false, None);
+    hold.is_reset_requested &= is_ahead(&hold.record, context);
+    if let Some(order) = context.state.steering.hand_over_mut() {
+        order.on_record_written(hold.record.successor.as_deref(), took, now, timings);
+    }
+    if let Some(claim) = hold.pending_claim.take() {
+        on_claim_written(hold, claim, context);
+    }
+}
+
+/// Makes the host run the turn of a claim on record.
 fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     let record = &hold.record;
     let Some(LastSlot { slot, attempt }) = record.claim(claim.kind) else { return };
@@ -357,13 +367,13 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
 fn on_claim_written(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
     if context.state.steering.is_final() {
         hold.record.put_outcome(claim.kind, turn_end(Outcome::NotStarted, None, context));
-        hold.outcome_unwritten = true;
+        hold.has_unwritten_outcome = true;
     } else {
         start_turn(hold, claim, context);
     }
 }
 
-/// Returns the end of a turn that started at `started_at`.
+/// Returns the end of a turn, as of now. Without `started_at` its duration is not known.
 #[inline(never)]
 fn turn_end(outcome: Outcome, started_at: Option<Moment>, context: &Context<'_>) -> End {
     let at = slot_time(context).unwrap_or_default();
@@ -384,7 +394,7 @@ pub(crate) fn on_turn_ended(
     let started_at = Some(context.state.turn_started).filter(|_| outcome != Outcome::NotStarted);
     let end = turn_end(outcome, started_at, context);
     context.effects.turns_changed = true;
-    // A successor may be named while a turn runs.
+    // A write may be pending while a turn runs, such as one that names a successor.
     let pending_record = hold.write.as_mut().map(|write| &mut write.record);
     for record in [&mut hold.record].into_iter().chain(pending_record) {
         record.put_outcome(turn.kind(), end);
@@ -392,17 +402,18 @@ pub(crate) fn on_turn_ended(
             record.put_reason(end, reason);
         }
     }
-    hold.outcome_unwritten = true;
+    hold.has_unwritten_outcome = true;
     if outcome != Outcome::Succeeded {
-        let times = 1_u32.checked_shl(turn.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-        hold.retry_after = context.now + RETRY_PAUSE.saturating_mul(times).min(LONGEST_RETRY_PAUSE);
+        let factor = 1_u32.checked_shl(turn.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+        hold.retry_after =
+            context.now + RETRY_PAUSE.saturating_mul(factor).min(LONGEST_RETRY_PAUSE);
     }
 }
 
-/// Forgets a claimed slot that lies in the future, by an operator's order.
+/// Requests that the record forgets a claimed slot that lies in the future, by an operator's order.
 pub(crate) fn reset_slot(hold: &mut Hold, context: &Context<'_>) {
     if slot_time(context).is_some() {
-        hold.reset_requested = is_ahead(&hold.record, context);
+        hold.is_reset_requested = is_ahead(&hold.record, context);
     }
 }
 
@@ -412,25 +423,26 @@ fn is_ahead(record: &Record, context: &Context<'_>) -> bool {
 }
 
 impl Hold {
-    /// Merges the record that a read found on the blob in place of the write. This leader wrote it,
-    /// perhaps with an earlier try that was applied late. Only the outcome of the newest turn may
-    /// be missing. Anything else is a restored older state, which is overwritten.
+    /// Merges the record that a read found on the blob instead of the written one. Normally this
+    /// leader wrote it, perhaps by an earlier try that was applied late. It lacks at most the
+    /// outcome of the newest turn. Any other record is a restored older one, to be overwritten.
     ///
-    /// Returns the kind of turn that an earlier try claimed, if there is one: it was never started.
+    /// Returns the claim of an earlier try that was applied after all. Its turn was never started.
     fn merge_read(&mut self, read_record: Option<Box<Record>>, etag: ETag) -> Option<Claim> {
         self.etag = etag;
         let Some(read_record) = read_record else {
             self.record.unknown = Metadata::default();
-            self.outcome_unwritten = true;
+            self.has_unwritten_outcome = true;
             return None;
         };
         let is_own_term =
             (read_record.term, read_record.nonce) == (self.record.term, self.record.nonce);
-        if !is_own_term || (is_older(&read_record, &self.record) && !self.reset_requested) {
+        if !is_own_term || (has_older_claim(&read_record, &self.record) && !self.is_reset_requested)
+        {
             (self.record.unknown, self.record.successor) =
                 (read_record.unknown, read_record.successor);
             self.record.refusal = read_record.refusal;
-            self.outcome_unwritten = true;
+            self.has_unwritten_outcome = true;
             return None;
         }
         let mut record = *read_record.clone();
@@ -454,14 +466,14 @@ impl Hold {
             }
             _ => {}
         }
-        self.outcome_unwritten = !record.has_same_turns(&read_record);
+        self.has_unwritten_outcome = !record.has_same_turns(&read_record);
         self.record = record;
         late_kind.map(|kind| Claim { kind, past_due: false, missed: 0 })
     }
 }
 
-/// Returns true if the turns on one record were claimed before those on the other.
-fn is_older(one: &Record, other: &Record) -> bool {
+/// Returns true if a claim on `record` is older than the one of the same kind on `reference`.
+fn has_older_claim(record: &Record, reference: &Record) -> bool {
     let claim = |record: &Record, kind| record.claim(kind).map(|c| (c.slot, c.attempt));
-    [Kind::Slot, Kind::Trigger].into_iter().any(|kind| claim(one, kind) < claim(other, kind))
+    [Kind::Slot, Kind::Trigger].into_iter().any(|kind| claim(record, kind) < claim(reference, kind))
 }

@@ -48,14 +48,15 @@ pub(super) const COORDINATOR_TERM: &str = "tenurecoordinatorterm";
 pub(super) const CHANGES: &str = "tenuretransitions";
 pub(super) const HISTORY: &str = "tenurehistory";
 
-/// Fields being parsed into a record. Malformed fields are noted, and the whole record is rejected
-/// at the end. Leaving at each of so many fields would take a third more code.
+/// Fields that are being parsed into a record. A malformed field is noted, and the record is
+/// rejected after the last field. An early return at each of so many fields would take a third more
+/// code.
 pub(super) struct Fields {
-    /// Fields that were not taken yet.
+    /// Fields that are not parsed yet. At the end, those that this version does not know.
     pub remaining: Metadata,
     /// The first malformed field.
     pub malformed: Option<String>,
-    /// Fields with texts that no candidate writes; they are ignored.
+    /// Ignored fields: their values are not what candidates write.
     pub ignored: Vec<&'static str>,
 }
 
@@ -73,7 +74,7 @@ impl Fields {
         text
     }
 
-    /// Takes a text that settings allow, of at most `longest` bytes.
+    /// Takes a text that settings allow, of at most `longest` bytes. Ignores any other text.
     #[inline(never)]
     pub(super) fn bounded_text(&mut self, name: &'static str, longest: usize) -> Option<String> {
         let value = self.remaining.get(name)?;
@@ -85,14 +86,15 @@ impl Fields {
         text.filter(|_| is_valid)
     }
 
-    /// Takes the successor that the leader of this term named. One of another term was kept by a
-    /// version that does not know successors, and is ignored.
+    /// Takes the successor that the leader of this term named. A successor of another term is
+    /// ignored: a leader whose version does not know successors kept it.
     pub(super) fn successor(&mut self, term: u64) -> Option<String> {
         let successor_term = self.optional(SUCCESSOR_TERM, |text| text.parse::<u64>().ok());
         self.bounded_text(SUCCESSOR, LONGEST_NAME).filter(|_| successor_term == Some(term))
     }
 
-    /// Takes the failed transfer. It is informational, so a malformed one is ignored.
+    /// Takes the transfer that was refused or failed. No decision depends on it, so a malformed one
+    /// is ignored.
     pub(super) fn refusal(&mut self) -> Option<Refusal> {
         let id = self.informational(TRANSFER, |id| is_order_id(id).then(|| id.into()));
         let has_begun = self.informational(TRANSFER_OUTCOME, |text| match text {
@@ -104,8 +106,9 @@ impl Fields {
         Some(Refusal { id: id?, has_begun: has_begun?, reason: reason? })
     }
 
-    /// Takes the newest beat of the leader of this term. One of another term was kept by a version
-    /// that does not know beats, and is ignored. So is a promise that no settings produce.
+    /// Takes the newest beat of the leader of this term. A beat of another term is ignored: a
+    /// leader whose version does not know beats kept it. A promise that no settings produce is
+    /// ignored too.
     pub(super) fn beat(&mut self, term: u64) -> Option<Beat> {
         let number = self.optional(BEAT, |text| text.parse::<u64>().ok());
         let promise = self.optional(PROMISE, |text| text.parse::<u64>().ok());
@@ -141,8 +144,8 @@ impl Fields {
         self.optional(name, |text| text.parse().ok())
     }
 
-    /// Takes an outcome. An unknown one of a newer version is kept, together with the field that
-    /// belongs to it.
+    /// Takes the outcome in the second of these fields. If only a newer version knows that outcome,
+    /// both fields stay among the unknown ones.
     pub(super) fn outcome(
         &mut self,
         metadata: &Metadata,
@@ -159,7 +162,7 @@ impl Fields {
         outcome.flatten()
     }
 
-    /// Takes an informational field, on which no decision depends: a malformed one is ignored.
+    /// Takes a field on which no decision depends. A malformed one is ignored.
     pub(super) fn informational<T>(
         &mut self,
         name: &'static str,

@@ -38,12 +38,13 @@ impl Outcome {
         Self::NotStarted,
     ];
 
-    /// Returns true if at-least-once delivery is finished with a slot of this outcome.
+    /// Returns true if a slot with this outcome needs no further attempt, with at-least-once
+    /// delivery.
     pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Abandoned)
     }
 
-    /// Returns its name, in the WIT package and on the record.
+    /// Returns the outcome's name in the WIT package and on the record.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,21 +84,21 @@ impl Kind {
 pub struct LastSlot {
     /// The scheduled instant.
     pub slot: Timestamp,
-    /// Number of attempts; 0 for the slot with which the count began, which lay before the first
-    /// leader and was never run.
+    /// Number of the newest attempt, from 1. The slot with which the count began has 0: it lay
+    /// before the first leader and was never run.
     pub attempt: u32,
 }
 
 /// The newest turn whose end was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Its slot.
+    /// The slot of the turn.
     pub slot: Timestamp,
-    /// Its outcome.
+    /// The outcome of the turn.
     pub outcome: Outcome,
 }
 
-/// The outcome of a turn, and when it ended.
+/// The end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// The outcome.
@@ -110,7 +111,7 @@ pub struct End {
 }
 
 impl End {
-    /// Rounds to milliseconds, the precision of the record.
+    /// Truncates the times to milliseconds, the precision of the record.
     pub(super) fn in_millis(self) -> Self {
         let truncate =
             |took: Duration| took - Duration::from_nanos((took.subsec_nanos() % 1_000_000).into());
@@ -130,7 +131,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Returns slot, end, milliseconds, outcome, and whether it ran for a trigger.
+    /// Returns `SLOT/END/MILLISECONDS/OUTCOME`, with `/trigger` added for a trigger's turn.
     pub(super) fn to_text(self) -> String {
         let Self { slot, triggered, end: End { outcome, at, took } } = self;
         let took = took.map(|took| took.as_millis().to_string()).unwrap_or_default();
@@ -152,8 +153,8 @@ impl Ended {
 /// The candidate and the reason of the newest failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureDetail {
-    /// The `at` of that failure. A leader that does not know this field may have recorded another
-    /// failure since.
+    /// The `at` of that failure. If the newest failure has another `at`, this detail is dropped: a
+    /// leader whose version does not know details recorded that failure.
     pub at: Timestamp,
     /// The name of the candidate that reported the failure.
     pub candidate: String,
@@ -162,7 +163,7 @@ pub struct FailureDetail {
 }
 
 impl FailureDetail {
-    /// Returns three lines.
+    /// Returns one line each for the instant, the candidate and the reason.
     pub(super) fn to_text(&self) -> String {
         format!("{}\n{}\n{}", self.at.to_rfc3339(), self.candidate, self.reason)
     }
@@ -178,7 +179,7 @@ impl FailureDetail {
     }
 }
 
-/// The slots without a turn before the newest claimed slot that had any before it.
+/// The newest slots without a turn: those between two slots that were claimed one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissedSlots {
     /// The slot that was claimed after them.
@@ -203,18 +204,18 @@ impl MissedSlots {
 pub struct Started {
     /// The id of the trigger.
     pub id: String,
-    /// Time of the request.
+    /// Time at which the trigger was placed, by the service's clock.
     pub slot: Timestamp,
-    /// Number of attempts.
+    /// Number of the newest attempt, from 1.
     pub attempt: u32,
-    /// The delivery rule under which it was claimed.
+    /// The delivery rule under which the trigger was claimed.
     pub delivery: Delivery,
-    /// Outcome of the newest attempt, if on record.
+    /// Outcome of the newest attempt, if it is on record.
     pub outcome: Option<Outcome>,
 }
 
 impl Started {
-    /// Returns its newest attempt.
+    /// Returns the claim of the newest attempt.
     pub(crate) fn claim(&self) -> LastSlot {
         LastSlot { slot: self.slot, attempt: self.attempt }
     }
@@ -223,20 +224,22 @@ impl Started {
 /// Age at which an unclaimed trigger expires.
 pub(crate) const EXPIRES_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// Number of remembered ids besides the newest, so that a repeated command starts no second turn.
+/// Number of remembered triggers before the newest one. A repeated command starts no second turn
+/// for a remembered trigger.
 const MOST_EARLIER: usize = 16;
 
-/// A turn that was requested outside the schedule.
+/// A request for a turn outside the schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trigger {
     /// Idempotency key.
     pub id: String,
-    /// Time of the request, by the service's clock. Each trigger has a later one than those before.
+    /// Time at which the trigger was placed, by the service's clock. It is later than that of every
+    /// earlier trigger.
     pub requested_at: Timestamp,
 }
 
 impl Trigger {
-    /// Returns the time until which it may be claimed.
+    /// Returns the time until which the trigger may be claimed.
     pub fn expires_at(&self) -> Timestamp {
         self.requested_at.plus(EXPIRES_AFTER)
     }
@@ -249,17 +252,17 @@ pub struct Triggers {
     pub newest: Option<Started>,
     /// The term in which its newest attempt was claimed.
     pub term: u64,
-    /// Hashed ids of the triggers before it, the newest last, with the outcomes of their turns, if
-    /// known.
+    /// Fingerprints of the ids of the triggers before the newest one, the newest last, with the
+    /// outcomes of their turns, if known.
     pub(super) earlier: Vec<(u64, Option<Outcome>)>,
 }
 
 /// The state of a trigger. Each case means the same as its namesake in `wit/types.wit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerState {
-    /// The trigger waits for its turn, until then.
+    /// The trigger waits for its turn, until this instant.
     Waiting(Timestamp),
-    /// Its turn was claimed in that term.
+    /// Its turn was claimed in this term.
     Claimed(u64),
     /// Its turn is over.
     Ended(Outcome),
@@ -276,8 +279,8 @@ pub(crate) fn is_current(trigger: &Trigger, now: Timestamp) -> bool {
 }
 
 impl Triggers {
-    /// Returns the request time up to which triggers have had their chance. One that lies further
-    /// ahead than a trigger's lifetime was not written by a candidate.
+    /// Returns the request time of the newest claimed trigger: only later triggers may be claimed.
+    /// None if that time is so far in the future that no candidate wrote it.
     pub(crate) fn newest_request(&self, now: Timestamp) -> Option<Timestamp> {
         let requested_at = self.newest.as_ref()?.slot;
         Some(requested_at).filter(|requested_at| requested_at.since(now) <= EXPIRES_AFTER)
@@ -303,8 +306,8 @@ impl Triggers {
     pub(super) fn claim(&mut self, started: Started, term: u64) {
         self.term = term;
         let previous = self.newest.replace(started);
-        let Some(before) = previous.filter(|before| !self.is_newest(&before.id)) else { return };
-        self.earlier.push((fingerprint(&before.id), before.outcome));
+        let Some(earlier) = previous.filter(|trigger| !self.is_newest(&trigger.id)) else { return };
+        self.earlier.push((fingerprint(&earlier.id), earlier.outcome));
         let excess = self.earlier.len().saturating_sub(MOST_EARLIER);
         self.earlier.drain(..excess);
     }
@@ -336,7 +339,7 @@ impl Triggers {
             let (id, outcome) = entry.split_at_checked(16)?;
             let outcome = match outcome {
                 "" => None,
-                // The outcome of a newer version is unknown here.
+                // An outcome that only a newer version knows counts as unknown.
                 digit => Outcome::ALL.get(digit.parse::<usize>().ok()?).copied(),
             };
             Some((u64::from_str_radix(id, 16).ok()?, outcome))

@@ -1,4 +1,4 @@
-//! Validation of the election's blob before anything is acquired.
+//! Validation of the election's blob before a candidate acquires its lease.
 
 use super::{MAX_TERM_LEAD, MOST_BYTES, RESERVED_BYTES, Record, RecordError, size};
 use crate::step::clocks::Timestamp;
@@ -6,10 +6,10 @@ use tenure_azure::answer::Properties;
 use tenure_azure::blob::BlobName;
 use tenure_base::prelude::*;
 
-/// The result of reading an election.
+/// The record of a blob that a candidate can lead with.
 #[derive(Clone, Debug)]
 pub struct ValidatedRecord {
-    /// The record. None if no candidate led yet.
+    /// The record. None if no candidate has led yet.
     pub record: Option<Record>,
     /// Text about ignored fields, for the operator.
     pub ignored: Option<String>,
@@ -20,9 +20,9 @@ pub struct ValidatedRecord {
 pub struct UnusableRecord {
     /// The reason and the advice.
     pub detail: String,
-    /// True if the result may change with time.
+    /// True if the blob may become usable with time.
     pub depends_on_time: bool,
-    /// True if the election was closed forever, so no action is needed.
+    /// True if the election is closed forever, so that no action is needed.
     pub is_closed: bool,
 }
 
@@ -84,7 +84,7 @@ impl Record {
     /// Validates that an election can have reached this term at `time`.
     ///
     /// # Errors
-    /// It cannot.
+    /// The term is too far ahead of `time`.
     pub fn validate_term(
         &self,
         election: &BlobName,
@@ -103,11 +103,10 @@ impl Record {
         Err(UnusableRecord { detail, depends_on_time: true, is_closed: false })
     }
 
-    /// Validates the record with which a candidate would begin to lead: it must be writable, with
-    /// all later additions, and readable.
+    /// Validates the record with which a candidate would begin to lead.
     ///
     /// # Errors
-    /// It is not.
+    /// The record has no room for later additions, or would be unreadable.
     pub fn validate_next(&self, election: &BlobName) -> Result<(), UnusableRecord> {
         let written = self.to_metadata();
         let size = size(&written);

@@ -3,11 +3,13 @@
 //! This is our own parser, because the crate `croner` needs the standard library, which would more
 //! than double the component. The tests compare both.
 //!
-//! The meaning of the expression decides about a time that the clocks skip in spring or repeat in
-//! autumn. *Fixed* times (no `*` and no step in seconds, minutes and hours) mean a number of turns
-//! a day. A skipped one runs when the clocks have been put forward; a repeated one runs the first
-//! time. Any other expression means an interval: a skipped time does not run, and a repeated one
-//! runs twice.
+//! Clocks skip times in spring and repeat times in autumn. There are two kinds of expressions:
+//!
+//! - *Fixed* times have no `*` and no step in seconds, minutes and hours. They mean a number of
+//!   turns a day. A skipped time runs when the clocks have been put forward. A repeated time runs
+//!   once, the first time.
+//! - Any other expression means an *interval*. A skipped time does not run, and a repeated time
+//!   runs twice.
 
 use core::fmt;
 
@@ -22,29 +24,30 @@ const HORIZON: Months = Months::new(50 * 12);
 /// A cron expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
-    /// The text as written, with single blanks.
+    /// The expression as written, with single blanks.
     text: String,
     seconds: u64,
     minutes: u64,
     hours: u64,
     days: DaySet,
     months: u64,
-    /// True for times of an interval, false for fixed ones.
-    interval: bool,
+    /// True for times of an interval, false for fixed times.
+    is_interval: bool,
 }
 
 /// Days of the month and of the week. If both are given, either suffices, as in Kubernetes' cron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DaySet {
-    /// Bits 1 to 31.
-    of_month: u64,
-    last_of_month: bool,
-    /// Bits 0 (Sunday) to 6.
-    of_week: u64,
-    /// Bit `7 * (n - 1) + weekday`: the nth of the month; n = 6 means the last one.
-    nth_of_week: u64,
-    /// True if neither field is a `*`.
-    either: bool,
+    /// Days of the month: bits 1 to 31.
+    month_days: u64,
+    /// True if the last day of the month is included.
+    has_last_day: bool,
+    /// Days of the week: bits 0 (Sunday) to 6.
+    weekdays: u64,
+    /// Bit `7 * (n - 1) + weekday`: the nth such weekday of the month; n = 6 means the last one.
+    nth_weekdays: u64,
+    /// True if neither field is a `*`, so that a match of either field suffices.
+    is_either_enough: bool,
 }
 
 impl DaySet {
@@ -53,12 +56,15 @@ impl DaySet {
         let days_in_month = date.num_days_in_month().into();
         let nth = 7 * ((day - 1) / 7) + weekday;
         let is_last_week = day + 7 > days_in_month;
-        let of_month =
-            self.of_month >> day & 1 == 1 || (self.last_of_month && day == days_in_month);
-        let of_week = self.of_week >> weekday & 1 == 1
-            || self.nth_of_week >> nth & 1 == 1
-            || (is_last_week && self.nth_of_week >> (35 + weekday) & 1 == 1);
-        if self.either { of_month || of_week } else { of_month && of_week }
+        let matches_month =
+            self.month_days >> day & 1 == 1 || (self.has_last_day && day == days_in_month);
+        let matches_week = self.weekdays >> weekday & 1 == 1
+            || self.nth_weekdays >> nth & 1 == 1
+            || (is_last_week && self.nth_weekdays >> (35 + weekday) & 1 == 1);
+        match self.is_either_enough {
+            true => matches_month || matches_week,
+            false => matches_month && matches_week,
+        }
     }
 }
 
@@ -69,7 +75,7 @@ impl Cron {
         let horizon = DateTime::from_timestamp(second, 0)?.checked_add_months(HORIZON)?.timestamp();
         while second <= horizon {
             let span = zone.offset_span(second);
-            if let Some(found) = self.in_stretch(span, second, horizon) {
+            if let Some(found) = self.first_in_span(span, second, horizon) {
                 return Some(found);
             }
             second = span.end;
@@ -80,8 +86,8 @@ impl Cron {
     /// Returns the newest slot that is not later than `now`.
     pub(super) fn newest(&self, zone: &Zone, now: i64) -> Option<i64> {
         let next_until_now = |after: i64| self.next(zone, after).filter(|slot| *slot <= now);
-        // Steps back in doubling leaps to an instant with a slot after it, then halves the steps
-        // forward.
+        // Goes back in doubling steps to an instant that has a slot after it. From there, a binary
+        // search finds the newest slot.
         let mut step_back = 1;
         let mut found = loop {
             match next_until_now(now.checked_sub(step_back)?) {
@@ -101,29 +107,30 @@ impl Cron {
         Some(found)
     }
 
-    /// Returns the first slot from `second` on, before the span and the horizon end.
-    fn in_stretch(&self, stretch: OffsetSpan, second: i64, horizon: i64) -> Option<i64> {
-        let OffsetSpan { start, offset, previous_offset, .. } = stretch;
+    /// Returns the first slot that is not before `second`. None if it lies after the span or the
+    /// horizon.
+    fn first_in_span(&self, span: OffsetSpan, second: i64, horizon: i64) -> Option<i64> {
+        let OffsetSpan { start, end, offset, previous_offset } = span;
         let [offset, previous_offset] = [offset, previous_offset].map(i64::from);
-        let last = (stretch.end - 1).min(horizon);
+        let last = (end - 1).min(horizon);
         let mut first = second;
-        if !self.interval && start != i64::MIN {
+        if !self.is_interval && start != i64::MIN {
             if second == start && offset > previous_offset {
-                // Skipped times run now.
-                let skipped = self.local(start + previous_offset, start + offset - 1);
+                // Fixed times that the clocks skip run when the span starts.
+                let skipped = self.first_local(start + previous_offset, start + offset - 1);
                 if skipped.is_some() {
                     return Some(start);
                 }
             }
-            // Repeated times have already run.
+            // Fixed times that the clocks repeat ran in the span before.
             first = first.max(start + (previous_offset - offset).max(0));
         }
-        Some(self.local(first + offset, last + offset)? - offset)
+        Some(self.first_local(first + offset, last + offset)? - offset)
     }
 
-    /// Returns the first time of the expression between `first_second` and `last`, as local time,
-    /// counted like seconds since 1970.
-    fn local(&self, first_second: i64, last: i64) -> Option<i64> {
+    /// Returns the first time of the expression from `first_second` to `last`. All three are local
+    /// times, counted in seconds since 1970 like UTC.
+    fn first_local(&self, first_second: i64, last: i64) -> Option<i64> {
         let first = DateTime::from_timestamp(first_second, 0)?.naive_utc();
         let (mut date, mut earliest) = (first.date(), first.time());
         while date.and_time(NaiveTime::MIN).and_utc().timestamp() <= last {
@@ -133,7 +140,7 @@ impl Cron {
                 continue;
             }
             if self.days.contains(date)
-                && let Some(time) = self.time(earliest)
+                && let Some(time) = self.first_time(earliest)
             {
                 let found = date.and_time(time).and_utc().timestamp();
                 return (found <= last).then_some(found);
@@ -145,10 +152,11 @@ impl Cron {
     }
 
     /// Returns the first time of a day that is not before `earliest`.
-    fn time(&self, earliest: NaiveTime) -> Option<NaiveTime> {
+    fn first_time(&self, earliest: NaiveTime) -> Option<NaiveTime> {
         let (hour, minute, second) = (earliest.hour(), earliest.minute(), earliest.second());
         let hms = NaiveTime::from_hms_opt;
-        let [any_minute, any_second] = [self.minutes, self.seconds].map(|set| at_or_after(set, 0));
+        let [first_minute, first_second] =
+            [self.minutes, self.seconds].map(|set| at_or_after(set, 0));
         if self.hours >> hour & 1 == 1 {
             if self.minutes >> minute & 1 == 1
                 && let Some(second) = at_or_after(self.seconds, second)
@@ -156,10 +164,10 @@ impl Cron {
                 return hms(hour, minute, second);
             }
             if let Some(minute) = at_or_after(self.minutes, minute + 1) {
-                return hms(hour, minute, any_second?);
+                return hms(hour, minute, first_second?);
             }
         }
-        hms(at_or_after(self.hours, hour + 1)?, any_minute?, any_second?)
+        hms(at_or_after(self.hours, hour + 1)?, first_minute?, first_second?)
     }
 }
 
@@ -180,8 +188,8 @@ impl fmt::Display for Cron {
 pub struct CronError {
     /// Position of the invalid character, counted from 1.
     pub position: usize,
-    /// The invalid part of the text; may be empty. It may be a secret that was entered in the wrong
-    /// place.
+    /// The invalid part of the text; may be empty. Do not print it unchecked: it may be a secret
+    /// that was entered in the wrong place.
     pub piece: String,
     /// The problem, without the piece itself.
     pub problem: String,
@@ -261,15 +269,16 @@ struct Piece<'t> {
 /// The values that a field allows.
 #[derive(Default)]
 struct AllowedValues {
+    /// One bit for each value.
     set: u64,
     /// For the day of the month: true if the field has an L.
-    last: bool,
+    has_last_day: bool,
     /// For the day of the week: bit `7 * (week - 1) + weekday` for each `#`. Week 6 is the last.
-    nth: u64,
-    /// True if a `*` or a `?` is in the field, without a step or with a step of 1.
-    any: bool,
+    nth_weekdays: u64,
+    /// True if the field has a `*` or a `?`, without a step or with a step of 1.
+    is_any: bool,
     /// True if the field has a `*` or a step.
-    interval: bool,
+    is_interval: bool,
 }
 
 impl Cron {
@@ -295,12 +304,10 @@ impl Cron {
                 expected: "the fields alone, and the zone in the setting time-zone",
             }]);
         }
-        let (second, rest) = match fields.as_slice() {
-            [minute, rest @ ..] if rest.len() == 4 => {
-                (None, [minute, &rest[0], &rest[1], &rest[2], &rest[3]])
-            }
-            [second, rest @ ..] if rest.len() == 5 => {
-                (Some(second), [&rest[0], &rest[1], &rest[2], &rest[3], &rest[4]])
+        let (second, [minute, hour, day, month, weekday]) = match fields.as_slice() {
+            [minute, hour, day, month, weekday] => (None, [minute, hour, day, month, weekday]),
+            [second, minute, hour, day, month, weekday] => {
+                (Some(second), [minute, hour, day, month, weekday])
             }
             _ => {
                 let position =
@@ -316,6 +323,7 @@ impl Cron {
         };
         let mut errors = Vec::new();
         let mut parse_field = |field: &Field, piece: Option<&Piece<'_>>| {
+            // Without a field for seconds, times are at second 0.
             let Some(piece) = piece else {
                 return AllowedValues { set: 1, ..AllowedValues::default() };
             };
@@ -326,11 +334,11 @@ impl Cron {
         };
         let seconds = parse_field(&SECONDS, second);
         let [minutes, hours, days, months, weekdays] = [
-            parse_field(&MINUTES, Some(rest[0])),
-            parse_field(&HOURS, Some(rest[1])),
-            parse_field(&DAYS, Some(rest[2])),
-            parse_field(&MONTHS, Some(rest[3])),
-            parse_field(&WEEKDAYS, Some(rest[4])),
+            parse_field(&MINUTES, Some(minute)),
+            parse_field(&HOURS, Some(hour)),
+            parse_field(&DAYS, Some(day)),
+            parse_field(&MONTHS, Some(month)),
+            parse_field(&WEEKDAYS, Some(weekday)),
         ];
         if !errors.is_empty() {
             return Err(errors);
@@ -342,20 +350,20 @@ impl Cron {
             minutes: minutes.set,
             hours: hours.set,
             days: DaySet {
-                of_month: days.set,
-                last_of_month: days.last,
-                of_week: (weekdays.set | weekdays.set >> 7) & 0x7f,
-                nth_of_week: weekdays.nth,
-                either: !days.any && !weekdays.any,
+                month_days: days.set,
+                has_last_day: days.has_last_day,
+                weekdays: (weekdays.set | weekdays.set >> 7) & 0x7f,
+                nth_weekdays: weekdays.nth_weekdays,
+                is_either_enough: !days.is_any && !weekdays.is_any,
             },
             months: months.set,
-            interval: seconds.interval || minutes.interval || hours.interval,
+            is_interval: seconds.is_interval || minutes.is_interval || hours.is_interval,
         };
-        // Rejects days that never come, for example 30 February. The search starts in 2000, and
-        // every kind of year follows it.
+        // Rejects days that never come, for example 30 February. The search starts in 2000, so it
+        // covers every kind of year.
         if cron.next(&Zone::UTC, 946_684_800).is_none() {
             return Err(vec![CronError {
-                position: rest[2].position,
+                position: day.position,
                 piece: String::new(),
                 problem: "such a day never comes".into(),
                 expected: "a day that at least one of the months has",
@@ -375,20 +383,20 @@ impl Field {
     }
 
     fn parse_item(&self, item: Piece<'_>, allowed: &mut AllowedValues) -> Result<(), CronError> {
-        let days = self.name == DAYS.name;
-        let weekdays = self.name == WEEKDAYS.name;
-        if days && item.text.eq_ignore_ascii_case("L") {
-            allowed.last = true;
+        let is_days = self.name == DAYS.name;
+        let is_weekdays = self.name == WEEKDAYS.name;
+        if is_days && item.text.eq_ignore_ascii_case("L") {
+            allowed.has_last_day = true;
             return Ok(());
         }
-        if weekdays && let Some((day, nth)) = item.split_once('#') {
+        if is_weekdays && let Some((day, nth)) = item.split_once('#') {
             let weekday = self.value(day)? % 7;
             let week = match nth.text {
                 "1" | "2" | "3" | "4" | "5" => nth.text.parse().unwrap_or(1),
                 "L" | "l" => 6,
                 _ => return Err(self.error(nth, "names a week that is not 1 to 5 or L")),
             };
-            allowed.nth |= 1 << (7 * (week - 1) + weekday);
+            allowed.nth_weekdays |= 1 << (7 * (week - 1) + weekday);
             return Ok(());
         }
         let (range, step) = match item.split_once('/') {
@@ -397,29 +405,29 @@ impl Field {
                 let number = number.ok_or_else(|| {
                     self.error(step, "has a step that is not a number in its range")
                 })?;
-                allowed.interval = true;
+                allowed.is_interval = true;
                 (range, Some(number))
             }
             None => (item, None),
         };
-        let is_wildcard = range.text == "*" || (range.text == "?" && (days || weekdays));
+        let is_wildcard = range.text == "*" || (range.text == "?" && (is_days || is_weekdays));
         // Like in Kubernetes' cron, a step of 1 leaves nothing out.
-        allowed.any |= is_wildcard && step.is_none_or(|step| step == 1);
+        allowed.is_any |= is_wildcard && step.is_none_or(|step| step == 1);
         let (first, last) = match range.split_once('-') {
             _ if is_wildcard => {
-                allowed.interval |= range.text == "*";
+                allowed.is_interval |= range.text == "*";
                 // Values 0 and 7 are both Sunday, so 7 is left out.
-                (self.min, if weekdays { 6 } else { self.max })
+                (self.min, if is_weekdays { 6 } else { self.max })
             }
             Some((first, last)) => (self.value(first)?, self.value(last)?),
-            // 5/15 is 5-59/15.
+            // For example, 5/15 means 5-59/15.
             None => match (self.value(range)?, step) {
                 (value, None) => (value, value),
-                (value, Some(_)) => (value, if weekdays { value.max(6) } else { self.max }),
+                (value, Some(_)) => (value, if is_weekdays { value.max(6) } else { self.max }),
             },
         };
         // SAT-SUN ends on the Sunday with the value 7.
-        let last = if weekdays && last == 0 && first > 0 { 7 } else { last };
+        let last = if is_weekdays && last == 0 && first > 0 { 7 } else { last };
         if first > last {
             return Err(self.error(range, "has a range that ends before it begins"));
         }

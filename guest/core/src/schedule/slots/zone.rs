@@ -1,9 +1,8 @@
-//! Time zones, by the current rule of each.
+//! Time zones, each with its current rule only.
 //!
-//! Slots lie in the present and the near future, so the history of a zone is of no use. Only its
-//! current rule is kept, generated from the IANA data when this crate is built. A zone with summer
-//! time by yearly decree would get its fallback rule. A test detects such a zone; the present data
-//! has none.
+//! Slots lie in the present and the near future, so the history of a zone is not needed. The build
+//! script generates the rules from the IANA data. A zone with summer time by yearly decree would
+//! get its fallback rule. A test detects such a zone; the present data has none.
 
 use core::fmt;
 
@@ -22,20 +21,20 @@ pub const ZONES_RELEASE: &str = RELEASE;
 /// A time zone by its IANA name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// With the slash; empty if the name is the place alone.
+    /// The name up to the last slash, with the slash; empty for a name without one.
     region: &'static str,
     place: &'static str,
     rule: Rule,
 }
 
-/// Offset in seconds east of Greenwich, and its changes.
+/// The rule of a zone: its offset in seconds east of Greenwich, and its yearly changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rule {
     standard: i32,
     summer: Option<Summer>,
 }
 
-/// Summer time; in the south it begins later in the year than it ends.
+/// Summer time. In the south it begins later in the year than it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Summer {
     offset: i32,
@@ -43,19 +42,19 @@ struct Summer {
     end: Change,
 }
 
-/// A yearly instant, by the clock before the change.
+/// A yearly change of the offset, by the clock before the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     month: u8,
-    /// 1 to 4; 5: the last one.
+    /// Occurrence of the weekday in the month: 1 to 4, or 5 for the last one.
     week: u8,
-    /// 0: Sunday.
+    /// Day of the week; 0 is Sunday.
     weekday: u8,
     /// Seconds after midnight; may be negative, or more than a day.
     time: i32,
 }
 
-/// A span of time with a constant offset. In seconds since 1970.
+/// A span of time with a constant offset, in seconds since 1970. `end` is not part of the span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OffsetSpan {
     pub start: i64,
@@ -79,10 +78,10 @@ impl Zone {
         })
     }
 
-    /// All zones.
+    /// Returns all zones.
     pub fn all() -> impl Iterator<Item = Self> {
         let mut region = "";
-        // The name of a region precedes those of its places, in a line of its own.
+        // A line with the name of a region comes before the lines of its places.
         let places = NAMES.split('\n').filter_map(move |line| match line.ends_with('/') {
             true => {
                 region = line;
@@ -121,7 +120,7 @@ impl Zone {
                 summer.end.instant_in(year, summer.offset).map(|at| (at, summer.offset, standard)),
             );
         }
-        // Without sorting, which would add 2 KB to the component.
+        // The changes are not sorted: that would add 2 KB to the component.
         let current_change =
             changes.iter().filter(|(at, ..)| *at <= second).max_by_key(|(at, ..)| *at);
         let next_change = changes.iter().filter(|(at, ..)| *at > second).min_by_key(|(at, ..)| *at);
@@ -129,7 +128,7 @@ impl Zone {
             (Some(&(start, previous_offset, offset)), Some(&(end, ..))) => {
                 OffsetSpan { start, end, offset, previous_offset }
             }
-            _ => whole_span, // Beyond what a date can tell.
+            _ => whole_span, // The year is out of range for dates.
         }
     }
 }
@@ -196,14 +195,15 @@ impl TimeZone for Zone {
         let local = local.and_utc().timestamp();
         // No zone is further from Greenwich than a day.
         let spans = [self.offset_span(local - 86_400), self.offset_span(local + 86_400)];
-        let offset_if_inside = |stretch: OffsetSpan| {
-            let second = local - i64::from(stretch.offset);
-            (stretch.start <= second && second < stretch.end)
-                .then(|| self.at_offset(stretch.offset))
+        let offset_if_inside = |span: OffsetSpan| {
+            let second = local - i64::from(span.offset);
+            (span.start <= second && second < span.end).then(|| self.at_offset(span.offset))
         };
         match spans.map(offset_if_inside) {
-            [Some(one), Some(other)] if one != other => MappedLocalTime::Ambiguous(one, other),
-            [Some(one), _] | [None, Some(one)] => MappedLocalTime::Single(one),
+            [Some(before), Some(after)] if before != after => {
+                MappedLocalTime::Ambiguous(before, after)
+            }
+            [Some(offset), _] | [None, Some(offset)] => MappedLocalTime::Single(offset),
             [None, None] => MappedLocalTime::None,
         }
     }

@@ -1,4 +1,4 @@
-//! Placing an order for a command, and finding its state.
+//! Placing an order, and finding its state, for a command of an operator.
 
 use core::time::Duration;
 
@@ -27,7 +27,7 @@ pub enum OrderStep<S> {
     /// Creates the election's blob or its container, because no candidate has led yet. Both blobs
     /// are read again afterwards.
     Create(Operation),
-    /// Places the order, which then is in this state. If the write fails, both blobs are read
+    /// Places the order, which is in this state after that. If the write fails, both blobs are read
     /// again.
     Write(Operation, S),
 }
@@ -39,14 +39,14 @@ pub struct TransferOrder {
     pub id: String,
     /// The name of the successor. None: any candidate may lead next.
     pub to: Option<String>,
-    /// The term of the order. None: that of the record.
+    /// The term of the leader that is to obey. None: that of the record.
     pub term: Option<u64>,
 }
 
 /// The state of a transfer. `wit/types.wit` defines each case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferState {
-    /// The leader of that term has not read it yet, or is obeying it.
+    /// The leader of this term has not read the transfer yet, or is obeying it.
     Waiting(u64),
     /// The transfer took effect: this candidate leads now.
     Done(Incumbent),
@@ -60,19 +60,21 @@ pub enum TransferState {
     Failed(String),
 }
 
-/// The content of the two blobs of an election.
+/// The contents of an election's blob and its blob of orders.
 struct ElectionBlobs {
     orders: Orders,
-    /// The tag of the orders. None if there is no such blob.
+    /// The tag of the orders' blob. None if there is no such blob.
     orders_tag: Option<ETag>,
     record: Option<Record>,
+    /// True if a candidate holds the lease.
     is_held: bool,
+    /// The service's time, or this machine's if the answer has no date.
     now: Timestamp,
 }
 
 impl ElectionBlobs {
-    /// Reads both answers. The orders were requested first, so an order that was removed in between
-    /// is on record.
+    /// Parses the answers to both reads. The orders were read first, so an order that was removed
+    /// in between is on the record.
     ///
     /// # Errors
     /// A blob could not be read, or does not belong to an election.
@@ -81,7 +83,7 @@ impl ElectionBlobs {
         settings: &Settings,
         wall: DateTime<Utc>,
     ) -> Result<Self, Problem> {
-        let (over, orders) = match (orders.class, &orders.properties) {
+        let (orders_tag, orders) = match (orders.class, &orders.properties) {
             (Class::MissingBlob | Class::MissingContainer, _) => (None, Orders::default()),
             (Class::Done, Some(properties)) => match Orders::from_properties(properties) {
                 Some(parsed) => (orders.etag.clone(), parsed),
@@ -106,7 +108,7 @@ impl ElectionBlobs {
                 return Err(Problem::from_answer(election, &operation, settings));
             }
         };
-        Ok(Self { orders, orders_tag: over, record, is_held, now })
+        Ok(Self { orders, orders_tag, record, is_held, now })
     }
 
     fn into_write(self, settings: &Settings) -> Operation {
@@ -119,7 +121,8 @@ fn refuse<T>(class: ProblemClass, detail: impl Into<String>) -> Result<T, Proble
     Err(Problem { class, detail: detail.into() })
 }
 
-/// Refuses an order that no leader could read.
+/// Refuses an order that no leader could read, because of its id or the name of the election's
+/// blob.
 fn check_order(id: &str, settings: &Settings) -> Result<(), Problem> {
     if !is_order_id(id) {
         return refuse(
@@ -163,7 +166,7 @@ fn check_reads_orders(record: &Record, settings: &Settings) -> Result<(), Proble
     )
 }
 
-/// Returns the state of the trigger with that id, or the request that places it.
+/// Returns the state of the trigger with that id, or the request that places it if `place` is true.
 ///
 /// `orders` was read first, then `election`.
 ///
@@ -232,16 +235,16 @@ pub fn trigger(
     let earliest = newest_request
         .max(record.triggers.newest_request(now))
         .map(|newest| newest.plus(MILLISECOND));
-    let requested_at = earliest.map_or(now, |after| after.max(now)).to_whole_millis();
+    let requested_at = earliest.map_or(now, |earliest| earliest.max(now)).to_whole_millis();
     let trigger = Trigger { id: id.into(), requested_at };
     let state = TriggerState::Waiting(trigger.expires_at());
     triggers.push(trigger);
     Ok(OrderStep::Write(blobs.into_write(settings), state))
 }
 
-/// Returns the state of a transfer, or if `place` the request that places it.
+/// Returns the state of a transfer, or the request that places it if `place` is true.
 ///
-/// `orders` was read first, then `election`.
+/// `answers` has the orders, which were read first, and the election.
 ///
 /// # Errors
 /// The transfer cannot be placed, or a blob could not be read.

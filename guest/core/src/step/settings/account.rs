@@ -1,8 +1,8 @@
 //! The storage account and its credential from the environment.
 //!
 //! The variables have the same names as for the Azure CLI and the Azure SDKs. Of several
-//! credentials, the first in [`DETECTION_ORDER`] is used. Credentials that name an account come
-//! before those that need one. Given secrets come before tokens that must be requested.
+//! credentials, the first in [`DETECTION_ORDER`] is used. A credential that names the account comes
+//! before those that do not. Given secrets come before tokens that must be requested.
 
 mod identity;
 #[cfg(test)]
@@ -56,7 +56,7 @@ pub(super) struct ChosenAccount {
 }
 
 impl SettingsReader<'_> {
-    /// Returns a variable without surrounding blanks, which no value here has.
+    /// Returns a variable without surrounding blanks, which no valid value here has.
     fn trimmed_variable(&self, name: &str) -> Option<String> {
         self.get(name).map(|value| value.trim().into())
     }
@@ -92,6 +92,8 @@ impl SettingsReader<'_> {
         Some(ChosenAccount { account, explanation })
     }
 
+    /// Returns true if the variable of this kind of credential is set, or the one that names its
+    /// file. For IMDS, the endpoint of the account suffices too.
     fn is_set(&self, kind: CredentialKind, name: &str) -> bool {
         self.trimmed_variable(name).is_some()
             || file_variable(name).is_some_and(|file| self.trimmed_variable(file).is_some())
@@ -105,9 +107,9 @@ impl SettingsReader<'_> {
         };
         match Account::from_connection_string(text.reveal()) {
             Ok(account) => {
-                let by_key = matches!(account.credential(), Credential::SharedKey(..));
+                let has_key = matches!(account.credential(), Credential::SharedKey(..));
                 let name = account.endpoint().account_in_url();
-                let name = name.or_else(|| by_key.then(|| account.name().into()));
+                let name = name.or_else(|| has_key.then(|| account.name().into()));
                 self.check_account_matches(variable::CONNECTION_STRING, name);
                 self.check_endpoint_matches(variable::CONNECTION_STRING, account.origin());
                 Some(account)
@@ -116,7 +118,8 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// Returns an account by its name or its endpoint, with a credential of its own.
+    /// Returns the account that its name or its endpoint identifies, with a credential of this
+    /// kind.
     fn named_account(&mut self, kind: CredentialKind) -> Option<Account> {
         // A SAS can come with its address, as the portal shows it.
         let (sas, address) = match kind {
@@ -137,7 +140,7 @@ impl SettingsReader<'_> {
         let (endpoint, credential) = (endpoint?, credential?);
         let uses_key = matches!(credential, Credential::SharedKey(..));
         if uses_key && name.is_none() && endpoint.account_in_url().is_none() {
-            // The name is signed, and must not be guessed from a custom domain.
+            // Signatures cover the account's name, and a custom domain does not show it.
             return self.missing(variable::ACCOUNT);
         }
         self.check_account_matches(setting, endpoint.account_in_url());
@@ -223,8 +226,8 @@ impl SettingsReader<'_> {
             let path = encoding::percent_decode_text(&rest.join("/"));
             election == path || election.strip_prefix(&path).is_some_and(|e| e.starts_with('/'))
         };
-        // Path style, if the host does not name the account. A container may have the account's
-        // name.
+        // If the host does not name the account, the first segment of the path does. But a
+        // container may have the account's name.
         let account_name = self.trimmed_variable(variable::ACCOUNT);
         let has_account_segment = match full_endpoint.account_in_url() {
             Some(_) => full_endpoint.is_path_style(),
@@ -267,8 +270,8 @@ impl SettingsReader<'_> {
         None
     }
 
-    /// Complains about a variable that the chosen credential needs, unless there is a complaint
-    /// about it already.
+    /// Complains about a missing variable that the chosen credential needs, unless there is a
+    /// complaint about the variable already. Returns none.
     fn missing<T>(&mut self, name: &'static str) -> Option<T> {
         self.note_missing(name);
         None
@@ -284,7 +287,8 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// Complains if two variables name different endpoints: a private endpoint is set deliberately.
+    /// Complains if two variables name different endpoints. The service endpoint may be a private
+    /// one that was set deliberately, so neither is ignored.
     fn check_endpoint_matches(&mut self, setting: &'static str, origin: &str) {
         let Some(url) = self.trimmed_variable(variable::SERVICE_ENDPOINT) else { return };
         if Endpoint::parse(&url).is_ok_and(|endpoint| endpoint.origin != origin) {
@@ -318,9 +322,10 @@ impl SettingsReader<'_> {
     }
 }
 
-/// Names the credential in use, and those of `set` that it takes precedence over.
-fn explanation(set: &[(CredentialKind, &'static str)], account: &Account) -> String {
-    let Some(((kind, _), unused)) = set.split_first() else { return String::new() };
+/// Returns a text that names the credential in use, the first of `candidates`, and those that it
+/// takes precedence over.
+fn explanation(candidates: &[(CredentialKind, &'static str)], account: &Account) -> String {
+    let Some(((kind, _), unused)) = candidates.split_first() else { return String::new() };
     let description = match (kind, account.credential()) {
         (CredentialKind::ConnectionString, Credential::Sas(_)) => {
             "the SAS in the connection string"
@@ -347,7 +352,8 @@ fn explanation(set: &[(CredentialKind, &'static str)], account: &Account) -> Str
     format!("{description}{precedence}")
 }
 
-/// Secrets that may stand in a file, which `NAME_FILE` names and each step reads again.
+/// The variables with secrets, each with the variable that names a file with the secret instead.
+/// Each step reads the file again.
 static SECRET_FILES: [(&str, &str); 5] = [
     (variable::CONNECTION_STRING, variable::CONNECTION_STRING_FILE),
     (variable::KEY, variable::KEY_FILE),
@@ -368,7 +374,8 @@ pub(super) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
 }
 
 impl SettingsReader<'_> {
-    /// Returns a secret, from its variable or from the file that the other variable names.
+    /// Returns a secret from its variable, or from the file that the variable in [`SECRET_FILES`]
+    /// names.
     fn secret(&mut self, name: &'static str) -> Option<Secret> {
         let value = self.trimmed_variable(name);
         let Some((file_name, path)) =
@@ -393,6 +400,7 @@ impl SettingsReader<'_> {
         Some(secret)
     }
 
+    /// Reads a secret from a file, and notes the file as that of the settings.
     fn file(&mut self, name: &'static str, path: String) -> Option<Secret> {
         match read_secret(self.environment, &path) {
             Ok(text) => {

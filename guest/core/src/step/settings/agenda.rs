@@ -53,7 +53,7 @@ impl SettingsReader<'_> {
         cron.or(every).or(on_trigger.then_some(Schedule::OnTrigger))
     }
 
-    /// Rejects timer settings if the work is one turn that lasts.
+    /// Rejects timer settings if the work is one turn that lasts as long as the leadership.
     fn refuse_timers(&mut self) {
         const SETTING: &str = variable::WHILE_LEADING;
         let options = &self.options;
@@ -91,7 +91,7 @@ impl SettingsReader<'_> {
             self.complain(variable::CRON, problem, "use ranges and steps; it is kept in the blob");
             return None;
         }
-        // Manifests and env files keep quotation marks.
+        // In manifests and env files, quotation marks become part of the value.
         if is_quoted(text) {
             let inside = redact(text.trim().trim_matches(['"', '\'']));
             self.complain_of_quotes(variable::CRON, format!("write the fields alone: {inside}"));
@@ -102,7 +102,7 @@ impl SettingsReader<'_> {
             Err(errors) => {
                 let shown_text = redact(text);
                 for CronError { position, piece, problem, expected } in errors {
-                    // A piece of a secret is one too.
+                    // If the text may be a secret, its pieces are not shown either.
                     let piece = match piece.is_empty() || shown_text != text {
                         true => String::new(),
                         false => format!("\"{piece}\": "),

@@ -58,8 +58,8 @@ impl Timings {
     /// Returns the end of the validity of a lease whose acquire or renewal was sent at `sent` and
     /// answered at `now`.
     pub(crate) fn valid_until(&self, sent: Moment, now: Moment) -> Moment {
-        let counts_from = if mutant!(ValidityFromAnswer) { now } else { sent };
-        counts_from + self.lease - self.margin
+        let start = if mutant!(ValidityFromAnswer) { now } else { sent };
+        start + self.lease - self.margin
     }
 
     /// Returns the maximum wait of a follower between two tries of one request.
@@ -67,21 +67,22 @@ impl Timings {
         self.poll.max(BACK_OFF)
     }
 
-    /// Returns the maximum time-out at `now` of a leader's request other than a renewal. Two tries
-    /// of a renewal must still fit before `valid_until`; the second one follows the first at once.
-    /// It never exceeds the request time-out.
+    /// Returns the maximum time-out at `now` of a leader's request other than a renewal. After it,
+    /// two tries of a renewal must still fit before `valid_until`; the second one follows the first
+    /// at once. The result never exceeds the request time-out.
     ///
-    /// With a round trip of `r`, a renewal sent at 0 is answered at `r`. The request sent then gets
+    /// With a round trip of `r`, a renewal sent at 0 is answered at `r`. A request sent at `r` gets
     /// `lease − margin − r − 2 × time-out`. That suffices for its own round trip while
     /// `r ≤ (lease − margin − 2 × time-out) / 2`. With the defaults that is (15 − 3 − 6) / 2 = 3 s,
     /// the whole time-out.
     pub(crate) fn background_timeout(&self, now: Moment, valid_until: Moment) -> Duration {
-        let left = valid_until.saturating_sub(now);
-        left.saturating_sub(2 * self.request_timeout).min(self.request_timeout)
+        let time_left = valid_until.saturating_sub(now);
+        time_left.saturating_sub(2 * self.request_timeout).min(self.request_timeout)
     }
 
     /// Returns the time-out at `now` of a record write, or of the read that verifies it. It is the
-    /// longest of [`Timings::background_timeout`], the time until `renewal` is due, and one second.
+    /// longest of [`Timings::background_timeout`], the time until `renewal`, and one second. It
+    /// never exceeds the request time-out or the rest of the validity.
     pub(crate) fn write_timeout(
         &self,
         now: Moment,
@@ -89,8 +90,11 @@ impl Timings {
         valid_until: Moment,
     ) -> Duration {
         let least = LEAST_WRITE.max(renewal.saturating_sub(now));
-        let left = valid_until.saturating_sub(now);
-        self.background_timeout(now, valid_until).max(least).min(self.request_timeout).min(left)
+        let time_left = valid_until.saturating_sub(now);
+        self.background_timeout(now, valid_until)
+            .max(least)
+            .min(self.request_timeout)
+            .min(time_left)
     }
 
     /// Returns the maximum request time-out that fits the other periods.
@@ -110,11 +114,11 @@ const PERIODS: [&str; 6] = [
 ];
 
 impl SettingsReader<'_> {
-    /// Checks every rule, and complains about all that are broken. None if there are complaints
-    /// about periods.
+    /// Reads the periods, and complains about all rules that they break. None if there are such
+    /// complaints.
     pub(super) fn timings(&mut self) -> Option<Timings> {
-        // An unreadable period may be the one that conflicts with the others.
-        let incomplete = self.has_complaint(&PERIODS);
+        // If a period is unreadable, the rules between periods are not checked.
+        let has_unreadable_period = self.has_complaint(&PERIODS);
         if self.options.failover.is_some() && self.one_shot {
             let problem = "an invocation that is one whole turn cannot use failover";
             let advice = "leave it out, or let a host call the component in steps";
@@ -127,7 +131,7 @@ impl SettingsReader<'_> {
         let margin = self.options.margin.unwrap_or(limits::LEAST_MARGIN.max(lease / 5));
         let advice =
             "the service may end a lease 2s early; leave the margin at a fifth of the lease";
-        self.at_least(variable::MARGIN, margin, limits::LEAST_MARGIN, advice);
+        self.check_least(variable::MARGIN, margin, limits::LEAST_MARGIN, advice);
         let request_timeout = self
             .duration_in(
                 variable::REQUEST_TIMEOUT,
@@ -154,9 +158,9 @@ impl SettingsReader<'_> {
             request_timeout,
             failover: failover.map(|within| Failover { within }),
         };
-        if self.at_least(variable::RENEW, renew, limits::LEAST_RENEW, advice)
+        if self.check_least(variable::RENEW, renew, limits::LEAST_RENEW, advice)
             && limits::LEASE.contains(&lease)
-            && !incomplete
+            && !has_unreadable_period
         {
             self.check_renewal_fits(&timings);
         }
@@ -182,8 +186,8 @@ impl SettingsReader<'_> {
         lease
     }
 
-    /// Returns true if a period is at least that long. Complains if it is not.
-    fn at_least(
+    /// Complains if a period is shorter than `least`. Returns true if it is not.
+    fn check_least(
         &mut self,
         setting: &'static str,
         period: Duration,
@@ -208,10 +212,10 @@ impl SettingsReader<'_> {
         let advice = if longest_renewal < limits::LEAST_RENEW {
             "choose a longer lease, a shorter margin or a shorter request time-out".into()
         } else {
-            let most = u64::try_from(longest_renewal.as_millis()).unwrap_or(u64::MAX);
+            let millis = u64::try_from(longest_renewal.as_millis()).unwrap_or(u64::MAX);
             format!(
                 "renew every {} or less, or choose a longer lease, a shorter margin or a shorter request time-out",
-                format_duration(Duration::from_millis(most))
+                format_duration(Duration::from_millis(millis))
             )
         };
         let options = &self.options;

@@ -280,7 +280,7 @@ proptest! {
         }
         let reference = CronParser::builder().seconds(Seconds::Optional).build().parse(&text).unwrap();
         // Lists and ranges are an interval to croner, and fixed times here, as in Vixie's cron.
-        prop_assume!(cron.interval || reference.determine_job_type() == croner::JobType::FixedTime);
+        prop_assume!(cron.is_interval || reference.determine_job_type() == croner::JobType::FixedTime);
         let mut actual = from;
         let mut expected = zone.timestamp_opt(from, 0).unwrap();
         for _ in 0..4 {

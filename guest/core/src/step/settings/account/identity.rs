@@ -37,7 +37,7 @@ impl SettingsReader<'_> {
                     (Some(url), _) if cut(&url, "://").is_some() => url,
                     (Some(host), _) => format!("https://{host}"),
                     (None, Some(storage)) => authority_for(storage).into(),
-                    (None, None) => AUTHORITY.into(), // Nothing comes of it: there is no account.
+                    (None, None) => AUTHORITY.into(), // There is no account, so the value is not used.
                 };
                 let authority = self.url(variable::AUTHORITY_HOST, &authority);
                 let [tenant, client] = [variable::TENANT_ID, variable::CLIENT_ID].map(|name| {
