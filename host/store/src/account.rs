@@ -23,11 +23,12 @@ pub enum KeyName {
     Key2,
 }
 
-/// A storage account: a name with one or two keys, as in the service, so that a key can be replaced
-/// while the other is in use. `Debug` prints no key.
+/// A storage account: a name with one or two keys. With two keys, clients can use one while the
+/// other is replaced. `Debug` prints no key.
 #[derive(Clone)]
 pub struct Account {
     name: String,
+    /// Each key in base64, and parsed.
     keys: Vec<(String, Key)>,
 }
 
@@ -59,10 +60,11 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// Returns the invalid part; never the key itself.
+    /// Returns an error that names the invalid part. It does not contain a key.
     pub fn new(name: &str, keys: &[&str]) -> Result<Account, AccountError> {
-        let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        if !letters || !(3..=24).contains(&name.len()) {
+        let has_valid_letters =
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        if !has_valid_letters || !(3..=24).contains(&name.len()) {
             return Err(AccountError::InvalidName);
         }
         if !(1..=2).contains(&keys.len()) {
@@ -104,9 +106,9 @@ impl Account {
 
     /// Returns a shared access signature for this account, signed with one of its keys: **a
     /// secret**. Returns `None` if the second key is requested and missing.
-    pub fn sas(&self, name: KeyName, terms: &SasParameters) -> Option<Token> {
+    pub fn sas(&self, name: KeyName, parameters: &SasParameters) -> Option<Token> {
         let (_, key) = self.keys.get(name as usize)?;
-        Some(terms.sign(&self.name, key))
+        Some(parameters.sign(&self.name, key))
     }
 
     /// Replaces a key, or adds the second. Signatures of the replaced key become invalid.

@@ -25,8 +25,8 @@ pub(super) struct Address {
     pub(super) path: String,
     /// The decoded query.
     pub(super) query: Vec<(String, String)>,
-    /// The resource in the path, or the error of an invalid path. A request with an invalid signature
-    /// is refused for that first.
+    /// The resource in the path, or the error of an invalid path. A request with an invalid
+    /// signature is refused for that first.
     pub(super) resource: Result<Resource, Code>,
 }
 

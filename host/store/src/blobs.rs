@@ -18,8 +18,8 @@ use super::lease::Lease;
 use super::service::{Call, Service};
 use super::wire::{Request, Response};
 
-/// Time for which the name of a deleted container cannot be used again. The reference says "at least
-/// 30 seconds".
+/// Time for which the name of a deleted container cannot be used again. The reference says "at
+/// least 30 seconds".
 const DELETION_PERIOD: Duration = Duration::from_secs(30);
 
 /// Operations on containers, except listing.

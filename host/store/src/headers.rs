@@ -255,8 +255,8 @@ impl Conditions {
         self.if_none_match == Some(Etags::Any)
     }
 
-    /// Checks the conditions of a write to a blob that does not exist. It has no ETag, so `If-Match`
-    /// fails.
+    /// Checks the conditions of a write to a blob that does not exist. It has no ETag, so
+    /// `If-Match` fails.
     pub(super) fn check_create(&self) -> Result<(), Failure> {
         if self.if_match.is_some() { Err(Code::ConditionNotMet.into()) } else { Ok(()) }
     }

@@ -1,8 +1,8 @@
 //! The lease of one blob: five states, five actions (REST reference: *Lease Blob*, its tables of
 //! outcomes by state).
 //!
-//! Times are durations since a fixed origin, which the caller chooses. There are no timers: each call
-//! computes from its time whether the lease has expired or its break period has ended.
+//! Times are durations since a fixed origin, which the caller chooses. There are no timers: each
+//! call computes from its time whether the lease has expired or its break period has ended.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub enum State {
     /// The break period has ended. Any client may acquire. The last holder may release, but not
     /// renew.
     Broken,
-    /// The lease has expired. Any client may acquire. The last holder may renew until the next write
-    /// or acquire.
+    /// The lease has expired. Any client may acquire. The last holder may renew until the next
+    /// write or acquire.
     Expired,
 }
 
@@ -93,8 +93,8 @@ impl Lease {
     }
 
     /// Acquires the lease and returns its id: the client's proposed id, or else the generated one.
-    /// If the client holds the lease already under the proposed id, its period restarts with the new
-    /// duration.
+    /// If the client holds the lease already under the proposed id, its period restarts with the
+    /// new duration.
     pub(super) fn acquire(
         &mut self,
         now: Duration,

@@ -89,8 +89,8 @@ impl ListParameters<'_> {
                 _ if !datasets.contains(&dataset) => {
                     return Err(Failure::query("include", dataset));
                 }
-                // Azure's command line requests this dataset by default. It is always empty, because
-                // no blob here is a copy.
+                // Azure's command line requests this dataset by default. It is always empty,
+                // because no blob here is a copy.
                 "copy" => {}
                 _ => return Err(Failure::unsupported(&format!("include={dataset}"))),
             }
