@@ -70,12 +70,15 @@ impl Account {
         if !(1..=2).contains(&keys.len()) {
             return Err(AccountError::KeyCount);
         }
-        let key = |text: &&str| {
+        let parse_key = |text: &&str| {
             Key::from_base64(text)
                 .map(|key| ((*text).to_owned(), key))
                 .ok_or(AccountError::InvalidKey)
         };
-        Ok(Account { name: name.to_owned(), keys: keys.iter().map(key).collect::<Result<_, _>>()? })
+        Ok(Account {
+            name: name.to_owned(),
+            keys: keys.iter().map(parse_key).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Parses `NAME:KEY` or `NAME:KEY:KEY`, the form of Azurite's `AZURITE_ACCOUNTS`.

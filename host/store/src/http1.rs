@@ -59,6 +59,7 @@ pub(super) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCo
         Some((_, rest)) if !target.starts_with('/') => {
             let start = rest.find(['/', '?']).unwrap_or(rest.len());
             let (host, path) = rest.split_at(start);
+            // The path may be missing: `http://host?query`.
             let slash = if path.starts_with('/') { "" } else { "/" };
             request.target = format!("{slash}{path}");
             if request.header("host").is_none() {
@@ -92,9 +93,12 @@ pub fn request_head(bytes: &[u8]) -> Result<Option<(Request, usize)>, StatusCode
 /// request smuggling. HTTP/1.0 has no chunks.
 fn framing(request: &Request, is_http_1_0: bool) -> Result<Framing, StatusCode> {
     let values = |header: &str| {
-        let matching = request.headers.iter();
-        let matching = matching.filter(|(name, _)| name.eq_ignore_ascii_case(header));
-        matching.map(|(_, value)| value.trim_matches(BLANKS)).collect::<Vec<_>>()
+        request
+            .headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(header))
+            .map(|(_, value)| value.trim_matches(BLANKS))
+            .collect::<Vec<_>>()
     };
     match (values("content-length").as_slice(), values("transfer-encoding").as_slice()) {
         ([], []) => Ok(Framing::Length(0)),

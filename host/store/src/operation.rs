@@ -320,6 +320,7 @@ impl Operation {
         };
         let matching_rows =
             || OPERATIONS.iter().filter(|row| row.target == target && row.comp == comp);
+        let is_supported = matching_rows().next().is_some();
         let is_restype_valid = match (target, comp) {
             (Target::Account, "properties") => restype == "account",
             (Target::Container, _) => restype == "container",
@@ -329,7 +330,7 @@ impl Operation {
             .iter()
             .find(|(row_target, known, _)| *row_target == target && *known == comp);
         match unsupported {
-            Some((_, _, title)) if matching_rows().next().is_none() || !is_restype_valid => {
+            Some((_, _, title)) if !is_supported || !is_restype_valid => {
                 return Err(Failure::unsupported(title));
             }
             _ if !is_restype_valid => {
@@ -338,13 +339,15 @@ impl Operation {
             None if comp.is_empty() && target == Target::Account => {
                 return Err(Code::InvalidUri.into());
             }
-            None if matching_rows().next().is_none() => return Err(Failure::query("comp", comp)),
+            None if !is_supported => return Err(Failure::query("comp", comp)),
             _ => {}
         }
         let method = request.method.as_str();
-        let mut allowed = matching_rows().filter(|row| row.methods.contains(&method));
-        let first = allowed.next().ok_or(Code::UnsupportedHttpVerb)?;
-        if first.action.is_empty() { Ok(first) } else { lease_operation(request) }
+        let row = matching_rows()
+            .find(|row| row.methods.contains(&method))
+            .ok_or(Code::UnsupportedHttpVerb)?;
+        // All lease actions have the same target, `comp` and method.
+        if row.action.is_empty() { Ok(row) } else { lease_operation(request) }
     }
 
     /// Refuses parameters and headers with an unsupported effect, and conditions on operations that

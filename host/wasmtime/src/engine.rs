@@ -56,9 +56,11 @@ pub struct Engine {
     /// instances.
     pooled: wasmtime::Engine,
     handlers: Arc<Compiled>,
+    /// Permits for calls of the election component.
     call_permits: Arc<PermitPool>,
     /// Permits for idle instances.
     idle_permits: Arc<Semaphore>,
+    /// Permits for background requests.
     request_permits: Arc<PermitPool>,
     /// The number of leaders.
     leaders: Arc<AtomicU32>,
@@ -121,19 +123,16 @@ impl Engine {
         let calls = usize::from(max_calls(max_descriptors()));
         // Few connections suffice for the background requests of many elections.
         let (call_permits, request_permits) = (permit_pool(calls), permit_pool(calls / 2));
-        let idle_permits = Arc::new(Semaphore::new(MAX_IDLE_INSTANCES.into()));
-        let (ticker, late_reported_at, handlers) = (Some(ticker), Arc::default(), Arc::default());
-        let leaders = Arc::default();
         Ok(Self {
             wasmtime,
             pooled,
-            handlers,
+            handlers: Arc::default(),
             call_permits,
-            idle_permits,
+            idle_permits: Arc::new(Semaphore::new(MAX_IDLE_INSTANCES.into())),
             request_permits,
-            leaders,
-            late_reported_at,
-            ticker,
+            leaders: Arc::default(),
+            late_reported_at: Arc::default(),
+            ticker: Some(ticker),
             cache_problem,
         })
     }

@@ -30,7 +30,7 @@ pub(super) enum Urgency {
     /// A step of a leader, whose leadership ends at this instant unless it is renewed. Or a step of
     /// a candidate that has acquired the lease, and must record its term by this instant.
     Leader(Instant),
-    /// Any other step.
+    /// Any other step: that of a non-leader.
     Other,
 }
 
@@ -98,8 +98,9 @@ struct State {
 /// The free permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
+    /// Number of free permits.
     total: usize,
-    /// Number of free permits that non-leaders may take.
+    /// Number of these permits that non-leaders may take.
     for_others: usize,
     /// Non-leaders get no permit until then; `None` if they are not held back.
     held_until: Option<Instant>,
