@@ -106,7 +106,8 @@ fn origin() -> Result<Origin, String> {
     Ok(Origin::Package(package.join("components")))
 }
 
-/// Sets `variable` for the library to the path of a component: a prebuilt one, or one of `origin`.
+/// Provides a component: the one that the override variable names, or else the one of `origin`.
+/// Sets `variable` for the library to its path.
 fn provide(origin: &Origin, source: &Source, variable: &str) -> Result<PathBuf, String> {
     let path = match (wasm::from_env(source.override_variable)?, origin) {
         (Some(path), _) => path,

@@ -23,11 +23,12 @@ pub enum KeyName {
     Key2,
 }
 
-/// A storage account: a name with one or two keys, as in the service, so that a key can be replaced
-/// while the other is in use. `Debug` prints no key.
+/// A storage account: a name with one or two keys. With two keys, clients can use one while the
+/// other is replaced. `Debug` prints no key.
 #[derive(Clone)]
 pub struct Account {
     name: String,
+    /// Each key in base64, and parsed.
     keys: Vec<(String, Key)>,
 }
 
@@ -59,21 +60,25 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// Returns the invalid part; never the key itself.
+    /// Returns an error that names the invalid part. It does not contain a key.
     pub fn new(name: &str, keys: &[&str]) -> Result<Account, AccountError> {
-        let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        if !letters || !(3..=24).contains(&name.len()) {
+        let has_valid_letters =
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        if !has_valid_letters || !(3..=24).contains(&name.len()) {
             return Err(AccountError::InvalidName);
         }
         if !(1..=2).contains(&keys.len()) {
             return Err(AccountError::KeyCount);
         }
-        let key = |text: &&str| {
+        let parse_key = |text: &&str| {
             Key::from_base64(text)
                 .map(|key| ((*text).to_owned(), key))
                 .ok_or(AccountError::InvalidKey)
         };
-        Ok(Account { name: name.to_owned(), keys: keys.iter().map(key).collect::<Result<_, _>>()? })
+        Ok(Account {
+            name: name.to_owned(),
+            keys: keys.iter().map(parse_key).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Parses `NAME:KEY` or `NAME:KEY:KEY`, the form of Azurite's `AZURITE_ACCOUNTS`.
@@ -104,9 +109,9 @@ impl Account {
 
     /// Returns a shared access signature for this account, signed with one of its keys: **a
     /// secret**. Returns `None` if the second key is requested and missing.
-    pub fn sas(&self, name: KeyName, terms: &SasParameters) -> Option<Token> {
+    pub fn sas(&self, name: KeyName, parameters: &SasParameters) -> Option<Token> {
         let (_, key) = self.keys.get(name as usize)?;
-        Some(terms.sign(&self.name, key))
+        Some(parameters.sign(&self.name, key))
     }
 
     /// Replaces a key, or adds the second. Signatures of the replaced key become invalid.

@@ -9,20 +9,24 @@ use super::account::Account;
 use super::code::Code;
 use super::wire::Request;
 
-/// The container of a blob whose address names none.
+/// The root container. It has the blobs whose address names no container.
 const ROOT: &str = "$root";
+
+/// Maximum length of a blob's name, in characters.
+const MAX_BLOB_NAME: usize = 1024;
 
 /// The address of a request. It has no `Debug`, because a query may hold a shared access signature.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) account: String,
-    /// True if the account is in the path, not in the host.
-    pub(super) account_in_path: bool,
+    /// True if the account is the first part of the path; false if it is in the host.
+    pub(super) is_path_style: bool,
     /// The path as sent and signed by the client.
     pub(super) path: String,
     /// The decoded query.
     pub(super) query: Vec<(String, String)>,
-    /// The resource in the path. It is checked after the signature, so it is a result.
+    /// The resource in the path, or the error of an invalid path. A request with an invalid
+    /// signature is refused for that first.
     pub(super) resource: Result<Resource, Code>,
 }
 
@@ -30,40 +34,41 @@ pub(super) struct Address {
 pub(super) enum Resource {
     Account,
     Container(String),
+    /// The container and the name of the blob.
     Blob(String, String),
 }
 
 impl Address {
     /// Parses the address of a request.
     ///
-    /// If the host is an IP address or has no dot, the account is the first part of the path
-    /// (`/account/container/blob`). With `account.blob.localhost` it is the first label of the
-    /// host, if that account exists. So a store behind any name, such as `store.default.svc`,
-    /// answers to path-style addresses.
+    /// The account is the first label of the host (`account.blob.localhost`) if `accounts` has it.
+    /// Otherwise it is the first part of the path (`/account/container/blob`). So path-style
+    /// addresses work with any host: an IP address, `localhost`, or `store.default.svc`.
     pub(super) fn from_request(request: &Request, accounts: &[Account]) -> Address {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         // The service reads a `+` as a space.
         let query = decoded_query(&query.replace('+', "%20"));
         let host_account = account_in_host(request.header("host").unwrap_or_default(), accounts);
-        let in_path = host_account.is_none();
+        let is_path_style = host_account.is_none();
         let (account, rest) = host_account.map(|account| (account, path)).unwrap_or_else(|| {
             let path = path.strip_prefix('/').unwrap_or(path);
             path.split_once('/').unwrap_or((path, ""))
         });
         // Account information can be requested with the path of the account or of a container.
-        let container = query.iter().any(|(name, value)| {
+        let is_container = query.iter().any(|(name, value)| {
             name == "restype" && matches!(value.as_str(), "container" | "account")
         });
-        let resource = resource(rest.strip_prefix('/').unwrap_or(rest), container);
+        let resource = resource(rest.strip_prefix('/').unwrap_or(rest), is_container);
         Address {
             account: account.to_owned(),
-            account_in_path: in_path,
+            is_path_style,
             path: path.to_owned(),
             query,
             resource,
         }
     }
 
+    /// Returns the decoded value of a query parameter. Its name is case-insensitive.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
@@ -71,7 +76,7 @@ impl Address {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns the container and the blob in the path.
+    /// Returns the container and the blob in the path; empty if the path has none or is invalid.
     pub(super) fn names(&self) -> (&str, &str) {
         match &self.resource {
             Ok(Resource::Container(container)) => (container, ""),
@@ -81,6 +86,7 @@ impl Address {
     }
 }
 
+/// Returns the account that the first label of the host names, if there is one.
 fn account_in_host<'a>(host: &str, accounts: &'a [Account]) -> Option<&'a str> {
     let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
     if name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
@@ -90,34 +96,38 @@ fn account_in_host<'a>(host: &str, accounts: &'a [Account]) -> Option<&'a str> {
     accounts.iter().map(Account::name).find(|account| *account == label)
 }
 
-fn resource(path: &str, container: bool) -> Result<Resource, Code> {
+/// Parses a path without the account. A path of one part is a container or a blob in the root
+/// container.
+fn resource(path: &str, is_container: bool) -> Result<Resource, Code> {
     let decode = |text: &str| match percent_decode_str(text).decode_utf8() {
         Ok(text) if !text.contains('\0') => Ok(text.into_owned()),
         _ => Err(Code::InvalidUri),
     };
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-    let resource = match (first, rest, container) {
+    let resource = match (first, rest, is_container) {
         ("", "", _) => Resource::Account,
         (name, "", true) => Resource::Container(decode(name)?),
         (blob, "", false) => Resource::Blob(ROOT.to_owned(), decode(blob)?),
         (container, blob, _) => Resource::Blob(decode(container)?, decode(blob)?),
     };
     match &resource {
-        Resource::Container(name) | Resource::Blob(name, _) if !is_container(name) => {
+        Resource::Container(name) | Resource::Blob(name, _) if !is_container_name(name) => {
             Err(Code::InvalidResourceName)
         }
-        Resource::Blob(_, blob) if blob.chars().count() > 1024 => Err(Code::InvalidResourceName),
+        Resource::Blob(_, blob) if blob.chars().count() > MAX_BLOB_NAME => {
+            Err(Code::InvalidResourceName)
+        }
         _ => Ok(resource),
     }
 }
 
-/// REST reference, *Naming and referencing containers*: 3 to 63 of `a-z 0-9 -`, each `-` between
-/// two other characters.
-fn is_container(name: &str) -> bool {
-    let letters =
+/// Returns true for a valid name of a container: 3 to 63 of `a-z 0-9 -`, each `-` between two other
+/// characters, or `$root` (REST reference: *Naming and referencing containers*).
+fn is_container_name(name: &str) -> bool {
+    let has_valid_letters =
         name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-    let dashes = !name.starts_with('-') && !name.ends_with('-') && !name.contains("--");
-    name == ROOT || (letters && dashes && (3..=63).contains(&name.len()))
+    let has_valid_dashes = !name.starts_with('-') && !name.ends_with('-') && !name.contains("--");
+    name == ROOT || (has_valid_letters && has_valid_dashes && (3..=63).contains(&name.len()))
 }
 
 #[cfg(test)]

@@ -24,14 +24,15 @@ use super::wire::{Now, Request, Verb};
 /// Maximum age of a request. The reference sets no limit for dates in the future, so they pass.
 const MAX_AGE: TimeDelta = TimeDelta::minutes(15);
 
-/// Since this version all signatures are made in the same way. The signatures of a later version
-/// with another way would not match here.
+/// The oldest supported version of a shared access signature. All versions since then sign the same
+/// fields. The signatures of a future version with other fields would not match.
 const OLDEST_SAS_VERSION: &str = "2020-12-06";
 
-/// All parameters of a token. A repeated one is refused, because only one of them can be signed.
+/// The parameters of a supported token. A repeated parameter is refused, because only one of its
+/// values can be signed.
 const SAS_PARAMETERS: [&str; 9] = ["sv", "ss", "srt", "sr", "sp", "st", "se", "spr", "sig"];
 
-/// Parameters of unsupported tokens, with their meanings.
+/// The parameters of unsupported tokens, each with the feature that it uses.
 const UNSUPPORTED_PARAMETERS: [(&str, &str); 11] = [
     ("si", "a stored access policy"),
     ("sip", "a range of addresses"),
@@ -61,15 +62,24 @@ pub(super) enum Access {
     Sas(SasGrant),
 }
 
-/// The grant of a shared access signature, after checks of its signature, time and protocol.
+/// The grant of a shared access signature.
 #[derive(Clone, Debug)]
 pub(super) struct SasGrant {
     /// `sp`.
     pub permissions: String,
-    /// `ss` and `srt` of an account SAS. A service SAS has neither and covers blobs only.
-    pub account: Option<(String, String)>,
+    /// `None` for a service SAS, which covers blobs only.
+    pub account_scope: Option<AccountScope>,
     /// `sv`, also the version of a request that names none.
     pub version: String,
+}
+
+/// The scope of an account SAS.
+#[derive(Clone, Debug)]
+pub(super) struct AccountScope {
+    /// `ss`.
+    services: String,
+    /// `srt`.
+    resource_types: String,
 }
 
 impl Access {
@@ -77,36 +87,36 @@ impl Access {
     pub(super) fn version(&self) -> Option<&str> {
         match self {
             Access::Full => None,
-            Access::Sas(permit) => Some(&permit.version),
+            Access::Sas(grant) => Some(&grant.version),
         }
     }
 
-    /// Authorizes an operation with this right in its row (REST reference: *Shared access signature
-    /// error codes*).
+    /// Authorizes an operation that requires a resource type (`srt`) and one of these permissions
+    /// (REST reference: *Shared access signature error codes*).
     pub(super) fn authorize(
         &self,
         verb: Verb,
-        (resource, letters): (char, &str),
+        (resource_type, permissions): (char, &str),
     ) -> Result<(), Failure> {
-        let Access::Sas(permit) = self else { return Ok(()) };
-        match &permit.account {
-            Some((services, _)) if !services.contains('b') => {
+        let Access::Sas(grant) = self else { return Ok(()) };
+        match &grant.account_scope {
+            Some(scope) if !scope.services.contains('b') => {
                 return Err(Code::AuthorizationServiceMismatch.into());
             }
-            // Every signature valid for the account may read the kind of account.
+            // Any valid signature for the account allows Get Account Information.
             _ if verb == Verb::GetAccount => return Ok(()),
-            Some((_, types)) if !types.contains(resource) => {
+            Some(scope) if !scope.resource_types.contains(resource_type) => {
                 return Err(Code::AuthorizationResourceTypeMismatch.into());
             }
             // Observed in the service (Azurite #637, azure-sdk-for-net #17142): no service SAS
             // covers a container itself, whatever its permissions. Its blobs may be listed (REST
             // reference: *Create a service SAS*).
-            None if resource != 'o' && verb != Verb::ListBlobs => {
+            None if resource_type != 'o' && verb != Verb::ListBlobs => {
                 return Err(Code::AuthorizationFailure.into());
             }
             Some(_) | None => {}
         }
-        if permit.permissions.chars().any(|letter| letters.contains(letter)) {
+        if grant.permissions.chars().any(|letter| permissions.contains(letter)) {
             Ok(())
         } else {
             Err(Code::AuthorizationPermissionMismatch.into())
@@ -116,7 +126,7 @@ impl Access {
     /// Authorizes overwriting an existing blob. The permission to create (`c`) does not include it.
     pub(super) fn authorize_overwrite(&self) -> Result<(), Failure> {
         match self {
-            Access::Sas(permit) if !permit.permissions.contains('w') => {
+            Access::Sas(grant) if !grant.permissions.contains('w') => {
                 Err(Code::UnauthorizedBlobOverwrite.into())
             }
             Access::Full | Access::Sas(_) => Ok(()),
@@ -131,34 +141,35 @@ pub(super) fn check(
     address: &Address,
     accounts: &[Account],
 ) -> Result<Access, Failure> {
-    // The signed text of a repeated header is undefined: 400.
+    // A repeated header has no defined place in the signed text.
     if let Some((name, value)) = first_repeated(&request.headers) {
-        // Clients log refused headers.
+        // The response repeats the value, and clients may log it.
         let is_secret = name.eq_ignore_ascii_case("authorization");
         return Err(Failure::header(name, if is_secret { "" } else { value }));
     }
     match request.header("authorization") {
-        // With both, only the header counts. The reference does not say. Azurite looks at the
-        // header first, too, but then lets a token make up for a wrong one.
+        // If a request has a header and a token, only the header counts. The reference does not
+        // specify this. Azurite also checks the header first, but then accepts a valid token.
         Some(header) => check_shared_key(now, request, header, address, accounts),
         None if address.parameter("sig").is_some() => check_sas(now, address, accounts),
-        // An anonymous request to a private container. Versions before 2019-12-12 returned 404.
+        // An anonymous request. No container here is public. Before version 2019-12-12, the service
+        // returned 404.
         None => Err(Code::NoAuthenticationInformation.into()),
     }
 }
 
 /// Returns the first repeated header that must be unique.
 fn first_repeated(headers: &[(String, String)]) -> Option<(&str, &str)> {
-    let is_single = |name: &str| {
+    let must_be_unique = |name: &str| {
         let name = name.to_ascii_lowercase();
         name.starts_with("x-ms-")
             || matches!(name.as_str(), "authorization" | "date" | "if-match" | "if-none-match")
     };
     headers.iter().enumerate().find_map(|(index, (name, value))| {
         let earlier_headers = &headers[..index];
-        let is_again = is_single(name)
+        let repeats_earlier = must_be_unique(name)
             && earlier_headers.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
-        is_again.then_some((name.as_str(), value.as_str()))
+        repeats_earlier.then_some((name.as_str(), value.as_str()))
     })
 }
 
@@ -173,8 +184,8 @@ fn check_shared_key(
     let (scheme, rest) = authorization.split_once(' ').ok_or(Code::InvalidAuthenticationInfo)?;
     match scheme {
         "SharedKey" => {}
-        // The service accepts tokens over TLS only, and this store has no TLS. Lite uses another
-        // signature.
+        // The service accepts Entra tokens over TLS only, and this store has no TLS. Lite signs
+        // other text.
         "Bearer" | "SharedKeyLite" => {
             return Err(authentication_failed("The authentication scheme is not supported here."));
         }
@@ -185,10 +196,12 @@ fn check_shared_key(
         return Err(Code::InvalidAuthenticationInfo.into());
     }
     check_age(now, request)?;
-    // The account in the address must be the signing one. On the service, an account that does not
-    // exist has no address.
-    let known = accounts.iter().find(|account| account.name() == name && name == address.account);
-    let account = known.ok_or_else(|| authentication_failed("The account is not known."))?;
+    // The account in the address must be the one that signed. The response for an unknown account
+    // is the store's own: in the service, such an account has no address.
+    let account = accounts
+        .iter()
+        .find(|account| account.name() == name && name == address.account)
+        .ok_or_else(|| authentication_failed("The account is not known."))?;
     let text =
         string_to_sign(&request.method, &address.path, &address.query, &request.headers, name);
     if is_signed(account, &text, signature) {
@@ -207,6 +220,7 @@ fn check_shared_key(
     )))
 }
 
+/// Checks that the request is dated, and at most [`MAX_AGE`] old.
 fn check_age(now: Now, request: &Request) -> Result<(), Failure> {
     let text = request.header("x-ms-date").or_else(|| request.header("date"));
     // A missing and an invalid date are refused alike, because the age is unknown.
@@ -222,8 +236,8 @@ fn check_age(now: Now, request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the shared access signature in the query (REST reference: *Create an account SAS*, *Create
-/// a service SAS*, *Shared access signature error codes*).
+/// Checks the shared access signature in the query (REST reference: *Create an account SAS*,
+/// *Create a service SAS*, *Shared access signature error codes*).
 fn check_sas(now: Now, address: &Address, accounts: &[Account]) -> Result<Access, Failure> {
     // 1. Each field by itself.
     for (name, meaning) in UNSUPPORTED_PARAMETERS {
@@ -236,7 +250,7 @@ fn check_sas(now: Now, address: &Address, accounts: &[Account]) -> Result<Access
     if SAS_PARAMETERS.into_iter().any(|name| is_repeated(address, name)) {
         return Err(malformed());
     }
-    let permit = parse_grant(address)?;
+    let grant = parse_grant(address)?;
     let protocol = address.parameter("spr");
     if !matches!(protocol, None | Some("https" | "https,http")) {
         return Err(malformed());
@@ -244,9 +258,11 @@ fn check_sas(now: Now, address: &Address, accounts: &[Account]) -> Result<Access
     // 2. The time.
     check_validity(now, address)?;
     // 3. The signature.
-    let known = accounts.iter().find(|account| account.name() == address.account);
-    let account = known.ok_or_else(|| authentication_failed("The account is not known."))?;
-    let text = sas_string_to_sign(address, &permit)?;
+    let account = accounts
+        .iter()
+        .find(|account| account.name() == address.account)
+        .ok_or_else(|| authentication_failed("The account is not known."))?;
+    let text = sas_string_to_sign(address, &grant)?;
     if !is_signed(account, &text, required_parameter(address, "sig")?) {
         let reason = format!("Signature did not match. String to sign used was {text}");
         return Err(authentication_failed(&reason));
@@ -255,7 +271,7 @@ fn check_sas(now: Now, address: &Address, accounts: &[Account]) -> Result<Access
     if protocol == Some("https") {
         return Err(Code::AuthorizationProtocolMismatch.into());
     }
-    Ok(Access::Sas(permit))
+    Ok(Access::Sas(grant))
 }
 
 fn malformed() -> Failure {
@@ -271,7 +287,7 @@ fn required_parameter<'a>(address: &'a Address, name: &str) -> Result<&'a str, F
     value.ok_or_else(|| authentication_failed(&format!("{name} is mandatory. Cannot be empty")))
 }
 
-/// Parses the claimed grant.
+/// Parses the grant in the query. Its signature and time are not checked yet.
 fn parse_grant(address: &Address) -> Result<SasGrant, Failure> {
     let version = required_parameter(address, "sv")?;
     let is_date = version.len() == 10 && NaiveDate::parse_from_str(version, "%Y-%m-%d").is_ok();
@@ -281,38 +297,39 @@ fn parse_grant(address: &Address) -> Result<SasGrant, Failure> {
     }
     let is_account_sas = ["ss", "srt"].into_iter().any(|name| address.parameter(name).is_some());
     let permissions = required_parameter(address, "sp")?;
-    let account = if is_account_sas {
+    let account_scope = if is_account_sas {
         if address.parameter("sr").is_some() {
             return Err(malformed());
         }
-        Some((
-            required_parameter(address, "ss")?.to_owned(),
-            required_parameter(address, "srt")?.to_owned(),
-        ))
+        Some(AccountScope {
+            services: required_parameter(address, "ss")?.to_owned(),
+            resource_types: required_parameter(address, "srt")?.to_owned(),
+        })
     } else {
         if !matches!(required_parameter(address, "sr")?, "b" | "c") {
             return Err(authentication_failed("sr is not supported here, only b and c."));
         }
         let positions: Option<Vec<usize>> =
             permissions.chars().map(|letter| PERMISSION_ORDER.find(letter)).collect();
-        if !positions.is_some_and(|places| places.is_sorted_by(|one, next| one < next)) {
+        if !positions.is_some_and(|positions| positions.is_sorted_by(|one, next| one < next)) {
             return Err(malformed());
         }
         None
     };
-    Ok(SasGrant { permissions: permissions.to_owned(), account, version: version.to_owned() })
+    Ok(SasGrant { permissions: permissions.to_owned(), account_scope, version: version.to_owned() })
 }
 
-/// Returns the text that must be signed for this address.
-fn sas_string_to_sign(address: &Address, permit: &SasGrant) -> Result<String, Failure> {
+/// Returns the text that the signature of this grant must cover.
+fn sas_string_to_sign(address: &Address, grant: &SasGrant) -> Result<String, Failure> {
     let name = address.account.as_str();
     let value = |name: &str| address.parameter(name).unwrap_or_default();
-    if permit.account.is_some() {
+    if grant.account_scope.is_some() {
         return Ok(account_string_to_sign(name, value));
     }
     Ok(match address.resource.as_ref().map_err(|code| *code)? {
         Resource::Account => service_string_to_sign(name, &[], value),
         Resource::Container(container) => service_string_to_sign(name, &[container], value),
+        // A signature for a container gives access to its blobs.
         Resource::Blob(container, _) if value("sr") == "c" => {
             service_string_to_sign(name, &[container], value)
         }
@@ -320,20 +337,22 @@ fn sas_string_to_sign(address: &Address, permit: &SasGrant) -> Result<String, Fa
     })
 }
 
-/// Checks that the token is valid: from `st`, or without it from now as the service documents,
-/// until just before `se`.
+/// Checks the time: a token is valid from `st` until just before `se`. Without `st` it is valid at
+/// once, as the reference says.
 fn check_validity(now: Now, address: &Address) -> Result<(), Failure> {
-    let starts = address.parameter("st").filter(|text| !text.is_empty());
-    let starts = starts.map(|text| parse_time(text).ok_or_else(malformed)).transpose()?;
-    let starts = starts.unwrap_or(now.wall);
-    let expires = parse_time(required_parameter(address, "se")?).ok_or_else(malformed)?;
-    let [start, expiry, current] = [starts, expires, now.wall].map(encoding::format_http_date);
-    if expires <= starts {
+    let starts_at = match address.parameter("st") {
+        None | Some("") => now.wall,
+        Some(text) => parse_time(text).ok_or_else(malformed)?,
+    };
+    let expires_at = parse_time(required_parameter(address, "se")?).ok_or_else(malformed)?;
+    let [start, expiry, current] =
+        [starts_at, expires_at, now.wall].map(encoding::format_http_date);
+    if expires_at <= starts_at {
         return Err(authentication_failed(&format!(
             "Signed expiry time [{expiry}] must be after signed start time [{start}]"
         )));
     }
-    if !(starts..expires).contains(&now.wall) {
+    if !(starts_at..expires_at).contains(&now.wall) {
         return Err(authentication_failed(&format!(
             "Signature not valid in the specified time frame: \
              Start [{start}] - Expiry [{expiry}] - Current [{current}]"
@@ -342,8 +361,8 @@ fn check_validity(now: Now, address: &Address) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Parses `2026-01-02`, `2026-01-02T03:04Z` or `2026-01-02T03:04:05Z`, the last one also with a
-/// fraction.
+/// Parses a time like `2026-01-02`, `2026-01-02T03:04Z`, `2026-01-02T03:04:05Z` or
+/// `2026-01-02T03:04:05.678Z`.
 fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     if let Ok(day) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
         return Some(day.and_time(NaiveTime::MIN).and_utc());

@@ -1,5 +1,5 @@
-//! A blob and a container as values: content, properties, metadata, lease. Also has the checksum of
-//! a body and the requested part of a blob.
+//! The values of a container and a blob: content, properties, metadata, lease. Also checks the
+//! checksum of a body, and selects the part of a blob that a request reads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -85,8 +85,8 @@ impl Properties {
     }
 }
 
-/// Returns the MD5 of these bytes, in base64 as in headers. It protects against transmission errors,
-/// not against attackers.
+/// Returns the MD5 of these bytes, in base64 as in headers. It protects against transmission
+/// errors, not against attackers.
 fn md5_base64(bytes: &[u8]) -> String {
     STANDARD.encode(Md5::digest(bytes))
 }
@@ -107,13 +107,13 @@ fn invalid_md5(header: &str) -> Failure {
 }
 
 impl Content {
-    /// Returns the content type, or the default.
+    /// Returns the content type, or the service's default.
     pub(super) fn content_type(&self) -> &str {
         self.properties.get("Content-Type").unwrap_or("application/octet-stream")
     }
 
-    /// Returns the response to a read, with the present state of the lease. A HEAD gets the same
-    /// without the body.
+    /// Returns the response to a read of `part`, with the lease state at `now`. A HEAD gets the
+    /// same headers without a body.
     pub(super) fn response(&self, lease: &Lease, now: Duration, part: Part) -> Response {
         let length = self.body.len();
         let status = if matches!(part, Part::Range { .. }) { 206 } else { 200 };
@@ -130,7 +130,7 @@ impl Content {
                 "Content-Type" => Some(self.content_type()),
                 name => self.properties.get(name),
             };
-            // With a range, `Content-MD5` would be the checksum of that range.
+            // In the response to a range, `Content-MD5` would mean the checksum of the range.
             let name = if name == "Content-MD5" && status == 206 { BLOB_MD5 } else { name };
             response.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
         }
@@ -175,7 +175,7 @@ pub(super) fn requested_part(request: &Request, length: u64) -> Result<Part, Fai
     let invalid = || Failure::header(name, text);
     let (first, last) =
         text.strip_prefix("bytes=").and_then(|range| range.split_once('-')).ok_or_else(invalid)?;
-    // HTTP has both forms; the reference has neither.
+    // HTTP also has `bytes=-LENGTH` and lists of ranges. The reference describes neither.
     if first.trim().is_empty() || last.contains(',') {
         let feature = format!("{name}: {text}, only bytes=FIRST- and bytes=FIRST-LAST,");
         return Err(Failure::unsupported(&feature));
@@ -201,7 +201,7 @@ pub(super) fn lease_headers(
 ) -> impl Iterator<Item = (&'static str, &'static str)> {
     let state = lease.state(now);
     let duration =
-        lease.is_infinite(now).map(|infinite| if infinite { "infinite" } else { "fixed" });
+        lease.is_infinite(now).map(|is_infinite| if is_infinite { "infinite" } else { "fixed" });
     [
         ("x-ms-lease-status", if state.is_locked() { "locked" } else { "unlocked" }),
         ("x-ms-lease-state", state.name()),
@@ -210,7 +210,7 @@ pub(super) fn lease_headers(
     .chain(duration.map(|duration| ("x-ms-lease-duration", duration)))
 }
 
-/// Returns a response without a body, with the ETag and the date of its target.
+/// Returns a response without a body, with the ETag and the date of a container or a blob.
 pub(super) fn with_etag(status: u16, etag: &str, modified: DateTime<Utc>) -> Response {
     Response::new(status)
         .with("ETag", etag)

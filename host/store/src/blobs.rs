@@ -11,15 +11,15 @@ use super::blob::{
 };
 use super::code::{Code, Failure};
 use super::headers::{
-    Conditions, LEASE_ID, PROPOSED_LEASE_ID, break_period, lease_id, lease_length, metadata,
+    Conditions, LEASE_ID, PROPOSED_LEASE_ID, break_period, lease_duration, lease_id, metadata,
     required_lease_id,
 };
 use super::lease::Lease;
 use super::service::{Call, Service};
 use super::wire::{Request, Response};
 
-/// Time for which a deleted container's name stays reserved. The reference says "at least 30
-/// seconds".
+/// Time for which the name of a deleted container cannot be used again. The reference says "at
+/// least 30 seconds".
 const DELETION_PERIOD: Duration = Duration::from_secs(30);
 
 /// Operations on containers, except listing.
@@ -82,12 +82,12 @@ impl Service {
         match container.blobs.get(call.blob_name) {
             Some(blob) => {
                 blob.lease.check_write(call.now.elapsed, id)?;
-                if conditions.only_create() {
+                if conditions.is_create_only() {
                     return Err(Code::BlobAlreadyExists.into());
                 }
                 conditions.check_write(&blob.content.etag, blob.content.modified)?;
             }
-            // A missing blob has no lease (REST reference, *Lease Blob*: since version 2013-08-15).
+            // A missing blob has no lease (REST reference: *Lease Blob*, since version 2013-08-15).
             None if id.is_some() => return Err(Code::LeaseNotPresentWithBlobOperation.into()),
             None => conditions.check_create()?,
         }
@@ -127,7 +127,7 @@ impl Service {
 
     /// Handles GET and HEAD.
     pub(super) fn read_blob(&self, call: &Call<'_>) -> Result<Response, Failure> {
-        let Blob { content, lease } = self.readable(call)?;
+        let Blob { content, lease } = self.readable_blob(call)?;
         let part = if call.request.method == "HEAD" {
             Part::Empty
         } else {
@@ -138,12 +138,13 @@ impl Service {
 
     /// Returns the metadata only.
     pub(super) fn read_metadata(&self, call: &Call<'_>) -> Result<Response, Failure> {
-        let content = &self.readable(call)?.content;
+        let content = &self.readable_blob(call)?.content;
         let response = with_etag(200, &content.etag, content.modified);
         Ok(response.with_metadata(&content.metadata))
     }
 
-    fn readable(&self, call: &Call<'_>) -> Result<&Blob, Failure> {
+    /// Returns the blob if its lease and the conditions allow the read.
+    fn readable_blob(&self, call: &Call<'_>) -> Result<&Blob, Failure> {
         let id = lease_id(call.request, LEASE_ID)?;
         let conditions = Conditions::for_read(call.request)?;
         let blob = self.blob(&call.container_key, call.blob_name)?;
@@ -181,14 +182,15 @@ fn put_blob_body(request: &Request) -> Result<Bytes, Failure> {
     }
 }
 
-// The actions of Lease Blob. Headers of other actions are ignored. The reference calls the duration "only allowed" on acquire,
-// and has no error code for it elsewhere. So a break ignores a lease id.
+// The actions of Lease Blob. Each action ignores the headers of the other actions; for example, a
+// break ignores a lease id. The reference says that the duration is "only allowed" on acquire, but
+// has no error code for a duration on another action.
 
 pub(super) fn acquire(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
     let proposed = lease_id(call.request, PROPOSED_LEASE_ID)?;
-    let length = lease_length(call.request)?;
+    let duration = lease_duration(call.request)?;
     service.lease_blob(call, |lease, now, generated| {
-        let id = lease.acquire(now, proposed, generated, length)?;
+        let id = lease.acquire(now, proposed, generated, duration)?;
         Ok((201, Some((LEASE_ID, id.to_string()))))
     })
 }
@@ -222,18 +224,18 @@ pub(super) fn break_lease(service: &mut Service, call: &Call<'_>) -> Result<Resp
     let period = break_period(call.request)?;
     service.lease_blob(call, |lease, now, _| {
         let remaining = lease.break_lease(now, period)?;
-        // Rounded up, so the lease is free after this number of seconds.
+        // Rounded up, so that the lease is free after these seconds.
         let seconds = remaining.as_secs() + u64::from(remaining.subsec_nanos() > 0);
         Ok((202, Some(("x-ms-lease-time", seconds.to_string()))))
     })
 }
 
-/// The status of a response, and a header besides the blob's ETag and date.
+/// The status of the response to a lease action, and an additional header.
 type LeaseResult = (u16, Option<(&'static str, String)>);
 
 impl Service {
-    /// Checks 1. the headers, 2. container and blob, 3. the conditions, 4. the lease. ETag and
-    /// Last-Modified do not change.
+    /// Performs `action` on the lease of the blob. The action gets the lease, the time, and a
+    /// generated id for a lease without a proposed one. The blob's ETag and date do not change.
     ///
     /// The conditions are checked before the lease, unlike in the other operations on blobs. The
     /// service's order of the two checks is not documented for Lease Blob.
@@ -247,7 +249,10 @@ impl Service {
         let blob = self.blob_mut(&call.container_key, call.blob_name)?;
         conditions.check_write(&blob.content.etag, blob.content.modified)?;
         let (status, header) = action(&mut blob.lease, call.now.elapsed, generated)?;
-        let answer = with_etag(status, &blob.content.etag, blob.content.modified);
-        Ok(header.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value)))
+        let response = with_etag(status, &blob.content.etag, blob.content.modified);
+        Ok(match header {
+            Some((name, value)) => response.with(name, value),
+            None => response,
+        })
     }
 }

@@ -3,7 +3,8 @@
 
 use super::wire::Response;
 
-/// Code, status, text. The texts follow the reference; clients must not parse them.
+/// Defines the codes, each with its status and text. The texts follow the reference; clients must
+/// not parse them.
 macro_rules! codes {
     ($($code:ident $status:literal $text:literal,)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,31 +77,32 @@ codes! {
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) code: Code,
-    /// True for a 304 instead of the code's own status, for a read of an unchanged blob.
-    not_modified: bool,
+    /// True for a read of an unchanged blob: the status is 304 instead of the code's own.
+    is_not_modified: bool,
     /// An additional sentence in the message.
     extra_message: String,
+    /// Additional elements of the body: names and texts.
     details: Vec<(&'static str, String)>,
-    /// `Content-Range`: the length of the blob whose range does not exist.
-    range: Option<String>,
+    /// `Content-Range` with the length of the blob, if the requested range is beyond its end.
+    content_range: Option<String>,
 }
 
 impl From<Code> for Failure {
     fn from(code: Code) -> Failure {
         Failure {
             code,
-            not_modified: false,
+            is_not_modified: false,
             extra_message: String::new(),
             details: Vec::new(),
-            range: None,
+            content_range: None,
         }
     }
 }
 
 impl Failure {
-    /// Creates the failure of a read when the client has the current version: 304, no body.
+    /// Creates the failure of a read whose client has the current version: 304 without a body.
     pub(super) fn not_modified() -> Failure {
-        Failure { not_modified: true, ..Failure::from(Code::ConditionNotMet) }
+        Failure { is_not_modified: true, ..Failure::from(Code::ConditionNotMet) }
     }
 
     /// Creates the failure for an invalid value of the header `name`.
@@ -124,15 +126,16 @@ impl Failure {
 
     /// Creates the failure for an unsupported operation, header or parameter of the service.
     pub(super) fn unsupported(feature: &str) -> Failure {
-        let remark = format!(
+        let extra_message = format!(
             " The embedded store does not support {feature}. `tenure store --help` lists what it supports."
         );
-        Failure { extra_message: remark, ..Failure::from(Code::NotImplemented) }
+        Failure { extra_message, ..Failure::from(Code::NotImplemented) }
     }
 
     /// Creates the failure for a range that begins after the end of a blob of this length.
     pub(super) fn range(length: u64) -> Failure {
-        Failure { range: Some(format!("bytes */{length}")), ..Failure::from(Code::InvalidRange) }
+        let content_range = Some(format!("bytes */{length}"));
+        Failure { content_range, ..Failure::from(Code::InvalidRange) }
     }
 
     /// Adds an element to the body.
@@ -141,22 +144,22 @@ impl Failure {
         self
     }
 
-    /// Returns the response without the common headers. With `head`, it has only the code in its
-    /// header.
-    pub(super) fn response(&self, head: bool, request_id: &str, time: &str) -> Response {
-        let status = if self.not_modified { 304 } else { self.code.status() };
+    /// Returns the response without the common headers. The response to a HEAD has no body, only
+    /// the code in a header.
+    pub(super) fn response(&self, is_head: bool, request_id: &str, time: &str) -> Response {
+        let status = if self.is_not_modified { 304 } else { self.code.status() };
         let mut response = Response::new(status).with("x-ms-error-code", self.code.name());
         if self.code == Code::NoAuthenticationInformation {
-            // Points token credentials to an authority. The store has none; clients need only the
-            // form.
+            // In the service, this header directs clients to the issuer of Entra tokens. The store
+            // accepts no such tokens; the header only has the form that clients parse.
             let challenge = "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize \
                              resource_id=https://storage.azure.com";
             response = response.with("WWW-Authenticate", challenge);
         }
-        if let Some(range) = &self.range {
-            response = response.with("Content-Range", range.as_str());
+        if let Some(content_range) = &self.content_range {
+            response = response.with("Content-Range", content_range.as_str());
         }
-        if head || self.not_modified {
+        if is_head || self.is_not_modified {
             return response;
         }
         response.with_xml(self.xml(request_id, time))
@@ -164,11 +167,11 @@ impl Failure {
 
     /// Returns the body. It starts with a byte order mark, like the service's.
     fn xml(&self, request_id: &str, time: &str) -> String {
-        let (name, text, remark) =
-            (self.code.name(), self.code.text(), escape_xml(&self.extra_message));
+        let (name, text) = (self.code.name(), self.code.text());
+        let extra_message = escape_xml(&self.extra_message);
         let mut xml = format!(
             "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
-             <Error><Code>{name}</Code><Message>{text}{remark}\nRequestId:{request_id}\nTime:{time}</Message>"
+             <Error><Code>{name}</Code><Message>{text}{extra_message}\nRequestId:{request_id}\nTime:{time}</Message>"
         );
         for (element, text) in &self.details {
             xml.push_str(&format!("<{element}>{}</{element}>", escape_xml(text)));
@@ -178,8 +181,7 @@ impl Failure {
     }
 }
 
-/// Escapes text for XML. A client's text may come back in the body and must not become markup
-/// there.
+/// Escapes text for XML. A body may repeat a client's text, which must not become markup.
 pub(super) fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -187,7 +189,7 @@ pub(super) fn escape_xml(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // XML 1.0 has no other control characters, not even escaped.
+            // XML 1.0 does not allow other control characters, not even escaped.
             letter if letter.is_control() && !matches!(letter, '\n' | '\t') => {
                 escaped.push('\u{fffd}')
             }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::http1::{Chunk, Framing, Head, chunk, head, response_head};
+use super::http1::{Chunk, Framing, Head, parse_chunk, parse_head, response_head};
 use super::service::Service;
 use super::wire::{Clock, MAX_BODY, Response};
 
@@ -21,7 +21,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum time of a head, from its first byte to its last.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time in which a client neither sends nor takes a byte during a request.
+/// Maximum time for which a client may send and accept no byte during a request.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum time of a body, from its first byte to its last.
@@ -33,11 +33,11 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of a head, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Maximum number of bytes read of a refused request. If the connection closed earlier, the client
-/// would not see the response.
+/// Maximum number of bytes that are read of a refused request. If the connection closed with unread
+/// bytes, the client might not see the response.
 const MAX_DRAINED: usize = 4 * MAX_BODY;
 
-/// Number of bytes written at once.
+/// Maximum number of bytes in one write, which has to end within [`SILENCE_TIMEOUT`].
 const WRITE_CHUNK: usize = 64 * 1024;
 
 /// Minimum free space in the buffer for a read, in bytes.
@@ -75,9 +75,10 @@ enum NextAction {
     Drain,
 }
 
-/// A body, or the part of a too large one that is needed to refuse it.
+/// The body of a request.
 enum Body {
     Whole(Bytes),
+    /// A body of more than [`MAX_BODY`] bytes: only the part that is needed to refuse it.
     TooLarge(Bytes),
 }
 
@@ -88,24 +89,24 @@ pub(super) async fn serve_connection(
     context: ServerContext,
     mut shutdown: watch::Receiver<bool>,
 ) {
-    let mut wire = Connection { socket, buffer: BytesMut::new() };
+    let mut connection = Connection { socket, buffer: BytesMut::new() };
     loop {
         let next = tokio::select! {
-            next = wire.read_head() => next,
+            next = connection.read_head() => next,
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
         let outcome = match next {
-            Ok(head) => wire.handle_request(head, &context, &shutdown).await,
-            Err(end) => Err(end),
+            Ok(head) => connection.handle_request(head, &context, &shutdown).await,
+            Err(error) => Err(error),
         };
         match outcome {
             Ok(NextAction::Continue) => {}
             Ok(NextAction::Close) | Err(RequestError::Disconnected) => return,
-            Ok(NextAction::Drain) => return wire.drain().await,
+            Ok(NextAction::Drain) => return connection.drain().await,
             Err(RequestError::Refused(status)) => {
                 let response = Response::new(status.as_u16()).with("Content-Length", "0");
-                if wire.write(&response_head(&response, true)).await.is_ok() {
-                    wire.drain().await;
+                if connection.write(&response_head(&response, true)).await.is_ok() {
+                    connection.drain().await;
                 }
                 return;
             }
@@ -127,7 +128,7 @@ impl Connection {
         }
         let complete_head = async {
             loop {
-                match head(&self.buffer).map_err(RequestError::Refused)? {
+                match parse_head(&self.buffer).map_err(RequestError::Refused)? {
                     Some((head, length)) => {
                         self.buffer.advance(length);
                         return Ok(head);
@@ -172,8 +173,12 @@ impl Connection {
         Ok(next_action)
     }
 
-    async fn read_body(&mut self, framing: Framing, waits: bool) -> Result<Body, RequestError> {
-        let complete_body = self.read_whole_body(framing, waits);
+    async fn read_body(
+        &mut self,
+        framing: Framing,
+        expects_continue: bool,
+    ) -> Result<Body, RequestError> {
+        let complete_body = self.read_whole_body(framing, expects_continue);
         timeout(BODY_TIMEOUT, complete_body)
             .await
             .unwrap_or(Err(RequestError::Refused(StatusCode::REQUEST_TIMEOUT)))
@@ -182,15 +187,15 @@ impl Connection {
     async fn read_whole_body(
         &mut self,
         framing: Framing,
-        waits: bool,
+        expects_continue: bool,
     ) -> Result<Body, RequestError> {
-        // The service refuses it by its length, so its content is not needed.
+        // The service refuses the request by its length, so the body is not needed.
         if let Framing::Length(length) = framing
             && length > MAX_BODY as u64
         {
             return Ok(Body::TooLarge(Bytes::new()));
         }
-        if waits && framing != Framing::Length(0) && self.buffer.is_empty() {
+        if expects_continue && framing != Framing::Length(0) && self.buffer.is_empty() {
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         }
         match framing {
@@ -202,7 +207,7 @@ impl Connection {
     async fn read_chunks(&mut self) -> Result<Body, RequestError> {
         let mut body = BytesMut::new();
         loop {
-            match chunk(&self.buffer).map_err(RequestError::Refused)? {
+            match parse_chunk(&self.buffer).map_err(RequestError::Refused)? {
                 Chunk::Partial => self.read_more(SILENCE_TIMEOUT).await?,
                 Chunk::End(length) => {
                     self.buffer.advance(length);
@@ -230,7 +235,7 @@ impl Connection {
         while self.buffer.len() < count {
             self.read_more(SILENCE_TIMEOUT).await?;
         }
-        // A copy, so that a long-lived part does not keep the whole buffer.
+        // A copy, because a slice would keep the whole buffer in memory as long as the blob.
         let bytes = Bytes::copy_from_slice(&self.buffer[..count]);
         self.buffer.advance(count);
         if self.buffer.is_empty() {
@@ -239,10 +244,10 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Waits until more bytes arrive.
-    async fn read_more(&mut self, time: Duration) -> Result<(), RequestError> {
+    /// Waits until more bytes arrive, for at most `time_limit`.
+    async fn read_more(&mut self, time_limit: Duration) -> Result<(), RequestError> {
         self.buffer.reserve(MIN_READ_BUFFER);
-        match timeout(time, self.socket.read_buf(&mut self.buffer)).await {
+        match timeout(time_limit, self.socket.read_buf(&mut self.buffer)).await {
             Ok(Ok(0) | Err(_)) => Err(RequestError::Disconnected),
             Ok(Ok(_)) => Ok(()),
             Err(_) => Err(RequestError::Refused(StatusCode::REQUEST_TIMEOUT)),
@@ -252,12 +257,12 @@ impl Connection {
     async fn write_response(
         &mut self,
         response: &Response,
-        last: bool,
+        closes: bool,
     ) -> Result<(), RequestError> {
-        let mut bytes = response_head(response, last);
-        // A small response is one write. The rest of a split one would wait for an acknowledgement.
-        let (with_head, remaining) = response.body.split_at(response.body.len().min(WRITE_CHUNK));
-        bytes.extend_from_slice(with_head);
+        let mut bytes = response_head(response, closes);
+        // Head and body of a small response are one write, so they do not become two packets.
+        let (first_part, remaining) = response.body.split_at(response.body.len().min(WRITE_CHUNK));
+        bytes.extend_from_slice(first_part);
         self.write(&bytes).await?;
         self.write(remaining).await
     }
@@ -286,7 +291,7 @@ impl Connection {
                 remaining = remaining.saturating_sub(self.buffer.len());
             }
         };
-        // The connection ends in either case.
+        // The connection closes whether the client has sent everything or not.
         let _ = timeout(DRAIN_TIMEOUT, reading).await;
     }
 }
@@ -314,9 +319,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_body_times_out() {
-        let (mut wire, client) = connect().await;
+        let (mut connection, client) = connect().await;
         tokio::select! {
-            body = wire.read_body(Framing::Length(60 * 60), false) => {
+            body = connection.read_body(Framing::Length(60 * 60), false) => {
                 assert!(matches!(body, Err(RequestError::Refused(StatusCode::REQUEST_TIMEOUT))));
             }
             () = send_slowly(client) => panic!("it is still waited for"),
@@ -325,9 +330,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn draining_times_out() {
-        let (mut wire, client) = connect().await;
+        let (mut connection, client) = connect().await;
         tokio::select! {
-            () = wire.drain() => {}
+            () = connection.drain() => {}
             () = send_slowly(client) => panic!("it is still read"),
         }
     }

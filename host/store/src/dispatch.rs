@@ -1,11 +1,11 @@
-//! Maps a request to a response, in one function.
+//! Handles a request: maps it to a response.
 //!
-//! It checks in this order:
+//! The checks have this order:
 //!
 //! 1. the signature and its age, or the shared access signature and its time,
 //! 2. the common parts of a request (version, `timeout`, length), then its operation, unsupported
 //!    parameters and headers, and its permission,
-//! 3. its own headers,
+//! 3. the other headers of the operation,
 //! 4. the existence of container and blob,
 //! 5. for a lease operation the conditions, then the lease; for any other the lease, then the
 //!    conditions.
@@ -24,7 +24,7 @@ use super::wire::{Now, Request, Response, Verb};
 
 const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
 
-/// Number of characters of a method that are logged.
+/// Maximum number of characters of a method in the log.
 const MAX_METHOD_LENGTH: usize = 16;
 
 impl Service {
@@ -45,17 +45,17 @@ impl Service {
             access.authorize(operation.verb, operation.required_right)?;
             self.perform(now, &address, &access, operation, request)
         });
-        let id = self.generator.guid().to_string();
+        let request_id = self.generator.guid().to_string();
         let (response, code) = match outcome {
-            Ok(answer) => (answer, None),
+            Ok(response) => (response, None),
             Err(failure) => {
-                let answer =
-                    failure.response(request.method == "HEAD", &id, &format_precise(now.wall));
-                (answer, Some(failure.code.name()))
+                let is_head = request.method == "HEAD";
+                let response = failure.response(is_head, &request_id, &format_precise(now.wall));
+                (response, Some(failure.code.name()))
             }
         };
         let (container, blob) = address.names();
-        // Logs known accounts only, so that unknown names cannot fill the memory.
+        // The log has the names of known accounts only, so unknown names cannot fill the memory.
         let account = self.accounts.iter().map(Account::name).find(|name| *name == address.account);
         let method = request.method.chars().take(MAX_METHOD_LENGTH).collect();
         self.log.add(Entry {
@@ -68,9 +68,10 @@ impl Service {
             code,
             account: account.unwrap_or_default().to_owned(),
         });
-        with_common_headers(response, now, &id, request, version)
+        with_common_headers(response, now, &request_id, request, version)
     }
 
+    /// Performs an operation whose common parts and rights have been checked.
     fn perform(
         &mut self,
         now: Now,
@@ -90,34 +91,35 @@ impl Service {
     }
 }
 
-/// Adds the common headers. The version is added only if it was determined.
+/// Adds the common headers. `version` is `None` if the request was refused before its version was
+/// known.
 fn with_common_headers(
-    response: Response,
+    mut response: Response,
     now: Now,
-    id: &str,
+    request_id: &str,
     request: &Request,
     version: Option<String>,
 ) -> Response {
-    let is_bodyless = response.header("content-length").is_none()
+    let needs_length = response.header("content-length").is_none()
         && request.method != "HEAD"
         && response.status != 304;
-    let mut answer = response
+    response = response
         .with("Server", SERVER)
-        .with("x-ms-request-id", id)
+        .with("x-ms-request-id", request_id)
         .with("Date", encoding::format_http_date(now.wall));
-    if is_bodyless {
-        answer = answer.with("Content-Length", "0");
+    if needs_length {
+        response = response.with("Content-Length", "0");
     }
     if let Some(version) = version {
-        answer = answer.with("x-ms-version", version);
+        response = response.with("x-ms-version", version);
     }
     match request.header("x-ms-client-request-id") {
         Some(client_id)
             if client_id.len() <= 1024 && client_id.bytes().all(|byte| byte.is_ascii_graphic()) =>
         {
-            answer.with("x-ms-client-request-id", client_id)
+            response.with("x-ms-client-request-id", client_id)
         }
-        _ => answer,
+        _ => response,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Request headers and parameters as values. Invalid ones are refused before any lookup.
+//! Parses headers and parameters of requests. Invalid ones are refused before any lookup.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::address::Address;
 use super::code::{Code, Failure};
 use super::wire::{MAX_BODY, Request, Response};
 
-/// The oldest supported `x-ms-version`; all later ones are accepted. The service supports older
-/// ones with other signatures.
+/// The oldest `x-ms-version` that the store accepts; it accepts all later ones. The service still
+/// supports older ones, in which requests are signed differently.
 pub const OLDEST_VERSION: &str = "2016-05-31";
 
 pub(super) const LEASE_ID: &str = "x-ms-lease-id";
@@ -18,25 +18,27 @@ pub(super) const PROPOSED_LEASE_ID: &str = "x-ms-proposed-lease-id";
 const DURATION: &str = "x-ms-lease-duration";
 const BREAK_PERIOD: &str = "x-ms-lease-break-period";
 const VERSION: &str = "x-ms-version";
-const METADATA: &str = "x-ms-meta-";
+const METADATA_PREFIX: &str = "x-ms-meta-";
 
-/// Maximum length of a blob's metadata, names and values (REST reference: *Setting and retrieving
-/// properties and metadata*).
+/// Maximum size of the metadata of a blob or a container, in bytes: all names and values together
+/// (REST reference: *Setting and retrieving properties and metadata*).
 const MAX_METADATA: usize = 8 * 1024;
 
+/// Names without the prefix `x-ms-meta-`, and their values.
 pub(super) type Metadata = Vec<(String, String)>;
 
 impl Response {
     /// Adds the metadata of a container or a blob.
     pub(super) fn with_metadata(mut self, metadata: &Metadata) -> Response {
-        let headers =
-            metadata.iter().map(|(name, value)| (format!("{METADATA}{name}"), value.clone()));
+        let headers = metadata
+            .iter()
+            .map(|(name, value)| (format!("{METADATA_PREFIX}{name}"), value.clone()));
         self.headers.extend(headers);
         self
     }
 }
 
-/// Checks the common parts of a request: `timeout`, and the length of a body.
+/// Checks the parts that all operations have in common: `timeout`, and the length of the body.
 pub(super) fn check_common(request: &Request, address: &Address) -> Result<(), Failure> {
     // The service reduces larger values to 30 s. Requests are handled at once here, so any number
     // is accepted.
@@ -45,17 +47,17 @@ pub(super) fn check_common(request: &Request, address: &Address) -> Result<(), F
     {
         return Err(Failure::query("timeout", timeout));
     }
-    content_length(request)
+    check_content_length(request)
 }
 
-/// Returns the version of the response: the request's own, or else that of its shared access
-/// signature (REST reference: *Versioning for Azure Storage*).
+/// Returns the version by which the request is handled: its `x-ms-version`, or else that of its
+/// shared access signature (REST reference: *Versioning for Azure Storage*).
 pub(super) fn version<'a>(
     request: &'a Request,
     sas_version: Option<&'a str>,
 ) -> Result<&'a str, Failure> {
-    // The reference requires it of every other authorized request. The service has a default
-    // version, in which leases work as before 2012; this store does not offer it.
+    // The reference requires the header of every other authorized request. The service has a
+    // default version, in which leases work as before 2012. The store does not support it.
     let Some(version) = request.header(VERSION) else {
         return sas_version.ok_or_else(|| Failure::missing(VERSION));
     };
@@ -68,8 +70,9 @@ pub(super) fn version<'a>(
     Ok(version)
 }
 
-/// Checks the length of a PUT. Chunks need no length, except for Put Blob.
-fn content_length(request: &Request) -> Result<(), Failure> {
+/// Checks the size of the body. A PUT needs `Content-Length` unless its body is chunked; Put Blob
+/// needs it in any case, which is checked there.
+fn check_content_length(request: &Request) -> Result<(), Failure> {
     const NAME: &str = "content-length";
     if request.body.len() > MAX_BODY {
         return Err(Code::RequestBodyTooLarge.into());
@@ -86,13 +89,13 @@ fn content_length(request: &Request) -> Result<(), Failure> {
     }
 }
 
-/// Parses an optional lease id.
+/// Parses the lease id in the header `name`. Returns `None` if the request lacks that header.
 pub(super) fn lease_id(request: &Request, name: &str) -> Result<Option<LeaseId>, Failure> {
     let Some(text) = request.header(name) else { return Ok(None) };
     guid(text).map(Some).ok_or_else(|| Failure::header(name, text))
 }
 
-/// Parses a required lease id.
+/// Parses the lease id in the header `name`, which is required.
 pub(super) fn required_lease_id(request: &Request, name: &str) -> Result<LeaseId, Failure> {
     lease_id(request, name)?.ok_or_else(|| Failure::missing(name))
 }
@@ -103,25 +106,26 @@ pub(super) fn required_lease_id(request: &Request, name: &str) -> Result<LeaseId
 fn guid(text: &str) -> Option<LeaseId> {
     LeaseId::parse(text).or_else(|| {
         let (head, tail) = text.strip_prefix('{')?.strip_suffix("}}")?.split_once(",{")?;
-        let numbers: Vec<&str> = head.split(',').chain(tail.split(',')).collect();
+        let groups: Vec<&str> = head.split(',').chain(tail.split(',')).collect();
+        /// Maximum number of hexadecimal digits of each group.
         const DIGITS: [usize; 11] = [8, 4, 4, 2, 2, 2, 2, 2, 2, 2, 2];
-        if numbers.len() != DIGITS.len() || head.split(',').count() != 3 {
+        if groups.len() != DIGITS.len() || head.split(',').count() != 3 {
             return None;
         }
         let mut padded = String::new();
-        for (number, digits) in numbers.into_iter().zip(DIGITS) {
-            let number = number.strip_prefix("0x").or_else(|| number.strip_prefix("0X"))?;
-            if number.is_empty() || number.len() > digits {
+        for (group, digits) in groups.into_iter().zip(DIGITS) {
+            let group = group.strip_prefix("0x").or_else(|| group.strip_prefix("0X"))?;
+            if group.is_empty() || group.len() > digits {
                 return None;
             }
-            padded.push_str(&format!("{number:0>digits$}"));
+            padded.push_str(&format!("{group:0>digits$}"));
         }
         LeaseId::parse(&padded)
     })
 }
 
 /// Parses `x-ms-lease-duration`: 15 to 60 seconds, or -1 for an infinite lease (`None`).
-pub(super) fn lease_length(request: &Request) -> Result<Option<Duration>, Failure> {
+pub(super) fn lease_duration(request: &Request) -> Result<Option<Duration>, Failure> {
     let text = request.header(DURATION).ok_or_else(|| Failure::missing(DURATION))?;
     match text.parse::<i32>() {
         Ok(-1) => Ok(None),
@@ -139,25 +143,27 @@ pub(super) fn break_period(request: &Request) -> Result<Option<Duration>, Failur
     }
 }
 
-/// Returns the metadata of the request with names as sent. Names are C# identifiers, values are
-/// printable ASCII.
+/// Parses the metadata of the request; names keep their case. A name must be a C# identifier, and a
+/// value printable ASCII.
 pub(super) fn metadata(request: &Request) -> Result<Metadata, Failure> {
     let mut metadata = Metadata::new();
     for (name, value) in &request.headers {
-        let Some(prefix) = name.get(..METADATA.len()) else { continue };
-        if !prefix.eq_ignore_ascii_case(METADATA) {
+        let Some(prefix) = name.get(..METADATA_PREFIX.len()) else { continue };
+        if !prefix.eq_ignore_ascii_case(METADATA_PREFIX) {
             continue;
         }
-        let name = &name[METADATA.len()..];
+        let name = &name[METADATA_PREFIX.len()..];
         let mut letters = name.chars();
         match letters.next() {
             None => return Err(Code::EmptyMetadataKey.into()),
             Some(first) if first.is_ascii_digit() => return Err(Code::InvalidMetadata.into()),
             Some(_) => {}
         }
-        let identifier = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-        let printable = value.chars().all(|letter| letter == '\t' || (' '..='~').contains(&letter));
-        if !identifier || !printable {
+        let is_identifier =
+            name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        let is_printable =
+            value.chars().all(|letter| letter == '\t' || (' '..='~').contains(&letter));
+        if !is_identifier || !is_printable {
             return Err(Code::InvalidMetadata.into());
         }
         metadata.push((name.to_owned(), value.trim().to_owned()));
@@ -170,23 +176,26 @@ pub(super) fn metadata(request: &Request) -> Result<Metadata, Failure> {
 /// service operations*).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions {
-    if_match: Option<Tags>,
-    if_none_match: Option<Tags>,
+    if_match: Option<Etags>,
+    if_none_match: Option<Etags>,
     if_modified_since: Option<DateTime<Utc>>,
     if_unmodified_since: Option<DateTime<Utc>>,
 }
 
+/// The value of `If-Match` or `If-None-Match`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Tags {
+enum Etags {
+    /// `*`: the ETag of any existing blob or container.
     Any,
+    /// ETags without their quotes.
     List(Vec<String>),
 }
 
-impl Tags {
+impl Etags {
     fn matches(&self, etag: &str) -> bool {
         match self {
-            Tags::Any => true,
-            Tags::List(tags) => tags.iter().any(|tag| tag == etag.trim_matches('"')),
+            Etags::Any => true,
+            Etags::List(etags) => etags.iter().any(|known| known == etag.trim_matches('"')),
         }
     }
 }
@@ -194,10 +203,10 @@ impl Tags {
 impl Conditions {
     fn parse(request: &Request) -> Result<Conditions, Failure> {
         Ok(Conditions {
-            if_match: tags(request, "if-match")?,
-            if_none_match: tags(request, "if-none-match")?,
-            if_modified_since: date(request, "if-modified-since")?,
-            if_unmodified_since: date(request, "if-unmodified-since")?,
+            if_match: parse_etags(request, "if-match")?,
+            if_none_match: parse_etags(request, "if-none-match")?,
+            if_modified_since: parse_date(request, "if-modified-since")?,
+            if_unmodified_since: parse_date(request, "if-unmodified-since")?,
         })
     }
 
@@ -206,22 +215,22 @@ impl Conditions {
     pub(super) fn for_read(request: &Request) -> Result<Conditions, Failure> {
         let conditions = Conditions::parse(request)?;
         // Not in the reference; observed in the service in the tests of Azure's command line.
-        if conditions.if_none_match == Some(Tags::Any) {
+        if conditions.if_none_match == Some(Etags::Any) {
             return Err(Code::UnsatisfiableCondition.into());
         }
         Ok(conditions)
     }
 
-    /// Reads the conditions of all other operations: one condition with one ETag, or a pair of ETag
-    /// and date, of which the ETag decides.
+    /// Reads the conditions of all other operations: one header with one ETag or date. `If-Match`
+    /// overrides `If-Unmodified-Since`, and `If-None-Match` overrides `If-Modified-Since`.
     pub(super) fn for_write(request: &Request) -> Result<Conditions, Failure> {
         let mut conditions = Conditions::parse(request)?;
         let is_list =
-            |tags: &Option<Tags>| matches!(tags, Some(Tags::List(tags)) if tags.len() > 1);
-        for (name, tags) in
+            |etags: &Option<Etags>| matches!(etags, Some(Etags::List(etags)) if etags.len() > 1);
+        for (name, etags) in
             [("if-match", &conditions.if_match), ("if-none-match", &conditions.if_none_match)]
         {
-            if is_list(tags) {
+            if is_list(etags) {
                 return Err(Failure::header(name, request.header(name).unwrap_or_default()));
             }
         }
@@ -242,20 +251,21 @@ impl Conditions {
     }
 
     /// Returns true for `If-None-Match: *`: the target must not exist.
-    pub(super) fn only_create(&self) -> bool {
-        self.if_none_match == Some(Tags::Any)
+    pub(super) fn is_create_only(&self) -> bool {
+        self.if_none_match == Some(Etags::Any)
     }
 
-    /// Checks the conditions of a write to a missing target.
+    /// Checks the conditions of a write to a blob that does not exist. It has no ETag, so
+    /// `If-Match` fails.
     pub(super) fn check_create(&self) -> Result<(), Failure> {
         if self.if_match.is_some() { Err(Code::ConditionNotMet.into()) } else { Ok(()) }
     }
 
     /// Checks the conditions of a write or a lease operation. `If-None-Match: *` on an existing
-    /// blob fails like every condition (the reference names it for creation only).
+    /// blob fails like any unmet condition (the reference describes it for creation only).
     pub(super) fn check_write(&self, etag: &str, modified: DateTime<Utc>) -> Result<(), Failure> {
-        let met = self.matches_expected(etag, modified) && self.has_changed(etag, modified);
-        if met { Ok(()) } else { Err(Code::ConditionNotMet.into()) }
+        let are_met = self.matches_expected(etag, modified) && self.has_changed(etag, modified);
+        if are_met { Ok(()) } else { Err(Code::ConditionNotMet.into()) }
     }
 
     /// Checks the conditions of a read: 412 if a required condition fails, 304 if the client's
@@ -267,39 +277,39 @@ impl Conditions {
         if self.has_changed(etag, modified) { Ok(()) } else { Err(Failure::not_modified()) }
     }
 
-    /// Checks `If-Match` and `If-Unmodified-Since`.
+    /// Returns true if `If-Match` and `If-Unmodified-Since` are met. Absent headers are met.
     fn matches_expected(&self, etag: &str, modified: DateTime<Utc>) -> bool {
-        self.if_match.as_ref().is_none_or(|tags| tags.matches(etag))
-            // `Last-Modified` has whole seconds, and clients compare with it.
+        self.if_match.as_ref().is_none_or(|etags| etags.matches(etag))
+            // Clients take the date from `Last-Modified`, which has whole seconds.
             && self.if_unmodified_since.is_none_or(|date| modified.trunc_subsecs(0) <= date)
     }
 
-    /// Checks `If-None-Match` or `If-Modified-Since`.
+    /// Returns true if `If-None-Match` or `If-Modified-Since` is met, or both are absent.
     fn has_changed(&self, etag: &str, modified: DateTime<Utc>) -> bool {
-        let is_other = self.if_none_match.as_ref().map(|tags| !tags.matches(etag));
+        let is_other_etag = self.if_none_match.as_ref().map(|etags| !etags.matches(etag));
         let is_later = self.if_modified_since.map(|date| modified.trunc_subsecs(0) > date);
-        match (is_other, is_later) {
-            (Some(other), Some(later)) => other || later,
-            (one, another) => one.or(another).unwrap_or(true),
+        match (is_other_etag, is_later) {
+            (Some(is_other_etag), Some(is_later)) => is_other_etag || is_later,
+            (is_other_etag, is_later) => is_other_etag.or(is_later).unwrap_or(true),
         }
     }
 }
 
 /// Parses ETags, quoted or not, separated by commas; or a single `*`.
-fn tags(request: &Request, name: &str) -> Result<Option<Tags>, Failure> {
+fn parse_etags(request: &Request, name: &str) -> Result<Option<Etags>, Failure> {
     let Some(value) = request.header(name) else { return Ok(None) };
     if value == "*" {
-        return Ok(Some(Tags::Any));
+        return Ok(Some(Etags::Any));
     }
-    let tags: Vec<String> =
+    let etags: Vec<String> =
         value.split(',').map(|tag| tag.trim().trim_matches('"').to_owned()).collect();
-    if tags.iter().any(|tag| tag.is_empty() || tag == "*") {
+    if etags.iter().any(|tag| tag.is_empty() || tag == "*") {
         return Err(Failure::header(name, value));
     }
-    Ok(Some(Tags::List(tags)))
+    Ok(Some(Etags::List(etags)))
 }
 
-fn date(request: &Request, name: &str) -> Result<Option<DateTime<Utc>>, Failure> {
+fn parse_date(request: &Request, name: &str) -> Result<Option<DateTime<Utc>>, Failure> {
     let Some(value) = request.header(name) else { return Ok(None) };
     encoding::parse_http_date(value).map(Some).ok_or_else(|| Failure::header(name, value))
 }
@@ -451,18 +461,18 @@ mod tests {
     #[test]
     fn a_put_needs_a_length_within_limits() {
         let put = Request::new("PUT", "/");
-        assert_eq!(code_of(content_length(&put)), Code::MissingContentLengthHeader);
+        assert_eq!(code_of(check_content_length(&put)), Code::MissingContentLengthHeader);
         assert_eq!(
-            code_of(content_length(&put.clone().with("Content-Length", "x"))),
+            code_of(check_content_length(&put.clone().with("Content-Length", "x"))),
             Code::InvalidHeaderValue
         );
         let too_long = (MAX_BODY + 1).to_string();
         assert_eq!(
-            code_of(content_length(&put.clone().with("Content-Length", &too_long))),
+            code_of(check_content_length(&put.clone().with("Content-Length", &too_long))),
             Code::RequestBodyTooLarge
         );
-        assert!(content_length(&put.with("Transfer-Encoding", "chunked")).is_ok());
-        assert!(content_length(&Request::new("HEAD", "/")).is_ok());
+        assert!(check_content_length(&put.with("Transfer-Encoding", "chunked")).is_ok());
+        assert!(check_content_length(&Request::new("HEAD", "/")).is_ok());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as bytes: the head of a request, chunks, a response.
+//! The bytes of HTTP/1.1: parses request heads and chunks, and formats response heads.
 //!
 //! Hyper is not used, because it lowercases header names, and names of metadata keep their case.
 
@@ -12,7 +12,7 @@ const MAX_HEADERS: usize = 128;
 /// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// A body of this length.
+    /// A body of this length, in bytes.
     Length(u64),
     Chunked,
 }
@@ -29,13 +29,13 @@ pub(super) struct Head {
     pub(super) expects_continue: bool,
 }
 
-/// Parses a head at the start of these bytes, and returns its length. Returns `None` for an
-/// incomplete head.
+/// Parses the head at the start of `bytes`. Returns it with its length in bytes; `None` if it is
+/// incomplete.
 ///
 /// # Errors
 ///
 /// Returns a status for an invalid head, or for a body without a clear end.
-pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
+pub(super) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     let length = match parsed.parse(bytes) {
@@ -59,6 +59,7 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
         Some((_, rest)) if !target.starts_with('/') => {
             let start = rest.find(['/', '?']).unwrap_or(rest.len());
             let (host, path) = rest.split_at(start);
+            // The path may be missing: `http://host?query`.
             let slash = if path.starts_with('/') { "" } else { "/" };
             request.target = format!("{slash}{path}");
             if request.header("host").is_none() {
@@ -67,46 +68,51 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
         }
         _ => target.clone_into(&mut request.target),
     }
-    let is_old = parsed.version == Some(0);
-    let framing = framing(&request, is_old)?;
+    let is_http_1_0 = parsed.version == Some(0);
+    let framing = framing(&request, is_http_1_0)?;
     let has_token = |name: &str, token: &str| {
         let tokens = request.header(name).unwrap_or_default().split(',');
-        tokens.into_iter().any(|word| word.trim_matches(BLANKS).eq_ignore_ascii_case(token))
+        tokens.into_iter().any(|known| known.trim_matches(BLANKS).eq_ignore_ascii_case(token))
     };
-    let closes = is_old || has_token("connection", "close");
+    let closes = is_http_1_0 || has_token("connection", "close");
     let expects_continue = has_token("expect", "100-continue");
     Ok(Some((Head { framing, closes, expects_continue, request }, length)))
 }
 
 /// Reads the head of a request as a [`Store`](super::Store) does. Returns the request without its
-/// body, and the length of the head; `None` for an incomplete head.
+/// body, and the length of the head in bytes; `None` if the head is incomplete.
 ///
 /// # Errors
 ///
 /// Returns the status for an invalid head, or for a body without a clear end.
 pub fn request_head(bytes: &[u8]) -> Result<Option<(Request, usize)>, StatusCode> {
-    Ok(head(bytes)?.map(|(head, length)| (head.request, length)))
+    Ok(parse_head(bytes)?.map(|(head, length)| (head.request, length)))
 }
 
 /// Returns the framing of a body. A body with an ambiguous end is refused, because it allows
-/// request smuggling. `is_old` means HTTP/1.0, which has no chunks.
-fn framing(request: &Request, is_old: bool) -> Result<Framing, StatusCode> {
+/// request smuggling. HTTP/1.0 has no chunks.
+fn framing(request: &Request, is_http_1_0: bool) -> Result<Framing, StatusCode> {
     let values = |header: &str| {
-        let matching = request.headers.iter();
-        let matching = matching.filter(|(name, _)| name.eq_ignore_ascii_case(header));
-        matching.map(|(_, value)| value.trim_matches(BLANKS)).collect::<Vec<_>>()
+        request
+            .headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(header))
+            .map(|(_, value)| value.trim_matches(BLANKS))
+            .collect::<Vec<_>>()
     };
     match (values("content-length").as_slice(), values("transfer-encoding").as_slice()) {
         ([], []) => Ok(Framing::Length(0)),
         ([text], []) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
             text.parse().map(Framing::Length).map_err(|_| StatusCode::BAD_REQUEST)
         }
-        ([], [coding]) if !is_old && coding.eq_ignore_ascii_case("chunked") => Ok(Framing::Chunked),
+        ([], [coding]) if !is_http_1_0 && coding.eq_ignore_ascii_case("chunked") => {
+            Ok(Framing::Chunked)
+        }
         _ => Err(StatusCode::BAD_REQUEST),
     }
 }
 
-/// Writes the head of a response. `closes` means that the connection closes after it.
+/// Returns the head of a response. `closes` announces that the connection closes after it.
 pub(super) fn response_head(response: &Response, closes: bool) -> Vec<u8> {
     let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let reason = status.canonical_reason().unwrap_or("Unknown");
@@ -126,19 +132,19 @@ pub(super) fn response_head(response: &Response, closes: bool) -> Vec<u8> {
 pub(super) enum Chunk {
     /// Incomplete: more bytes must arrive.
     Partial,
-    /// `data` bytes after `skip` others, followed by a line break.
+    /// A chunk: `skip` bytes with its size, `data` bytes of the body, and a line break.
     Data { skip: usize, data: u64 },
-    /// The end, after this number of bytes.
+    /// The end of the body. The last size and the trailers take this number of bytes.
     End(usize),
 }
 
-/// Parses the next part of a chunked body.
+/// Parses the next part of a chunked body at the start of `bytes`.
 ///
 /// # Errors
 ///
 /// Returns a status if these bytes are no chunk.
-pub(super) fn chunk(bytes: &[u8]) -> Result<Chunk, StatusCode> {
-    /// Maximum length of the line before a chunk, and of the trailers.
+pub(super) fn parse_chunk(bytes: &[u8]) -> Result<Chunk, StatusCode> {
+    /// Maximum length of an incomplete size line, and of the trailers, in bytes.
     const MAX_LINE: usize = 16 * 1024;
     let partial = || {
         if bytes.len() > MAX_LINE { Err(StatusCode::BAD_REQUEST) } else { Ok(Chunk::Partial) }
@@ -163,17 +169,17 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Head {
-        head(text.as_bytes()).unwrap().unwrap().0
+        parse_head(text.as_bytes()).unwrap().unwrap().0
     }
 
     fn status_of(text: &str) -> StatusCode {
-        head(text.as_bytes()).unwrap_err()
+        parse_head(text.as_bytes()).unwrap_err()
     }
 
     #[test]
     fn a_head_keeps_the_case_of_its_names() {
         let text = "PUT /a/b?c=d HTTP/1.1\r\nHost: x\r\nX-Ms-Meta-Term:  7 \r\n\r\nbody";
-        let (head, length) = head(text.as_bytes()).unwrap().unwrap();
+        let (head, length) = parse_head(text.as_bytes()).unwrap().unwrap();
         assert_eq!(&text[length..], "body");
         assert_eq!(
             (head.request.method.as_str(), head.request.target.as_str()),
@@ -184,7 +190,7 @@ mod tests {
             (head.framing, head.closes, head.expects_continue),
             (Framing::Length(0), false, false)
         );
-        assert!(super::head(&text.as_bytes()[..length - 1]).unwrap().is_none());
+        assert!(parse_head(&text.as_bytes()[..length - 1]).unwrap().is_none());
     }
 
     #[test]
@@ -235,13 +241,13 @@ mod tests {
 
     #[test]
     fn chunks_are_distinguished() {
-        assert_eq!(chunk(b"5\r\nhello\r\n").unwrap(), Chunk::Data { skip: 3, data: 5 });
-        assert_eq!(chunk(b"0\r\n\r\nnext").unwrap(), Chunk::End(5));
-        assert_eq!(chunk(b"0\r\nA: b\r\n\r\n").unwrap(), Chunk::End(11));
-        assert_eq!(chunk(b"0\r\n").unwrap(), Chunk::Partial);
-        assert_eq!(chunk(b"5").unwrap(), Chunk::Partial);
-        assert!(chunk(b"x\r\n").is_err());
-        assert!(chunk(&[b"0\r\n", "a".repeat(20_000).as_bytes()].concat()).is_err());
+        assert_eq!(parse_chunk(b"5\r\nhello\r\n").unwrap(), Chunk::Data { skip: 3, data: 5 });
+        assert_eq!(parse_chunk(b"0\r\n\r\nnext").unwrap(), Chunk::End(5));
+        assert_eq!(parse_chunk(b"0\r\nA: b\r\n\r\n").unwrap(), Chunk::End(11));
+        assert_eq!(parse_chunk(b"0\r\n").unwrap(), Chunk::Partial);
+        assert_eq!(parse_chunk(b"5").unwrap(), Chunk::Partial);
+        assert!(parse_chunk(b"x\r\n").is_err());
+        assert!(parse_chunk(&[b"0\r\n", "a".repeat(20_000).as_bytes()].concat()).is_err());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The lease of one blob: five states, five actions (REST reference: *Lease Blob*, its tables of
 //! outcomes by state).
 //!
-//! Times are durations since any fixed origin. State changes with time are computed on access: an
-//! expiry, or the end of a break period, takes effect at the next call.
+//! Times are durations since a fixed origin, which the caller chooses. There are no timers: each
+//! call computes from its time whether the lease has expired or its break period has ended.
 
 use std::time::Duration;
 
@@ -16,21 +16,22 @@ pub(super) type LeaseDuration = Option<Duration>;
 /// `x-ms-lease-state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Available: no client holds the lease, and no former holder is remembered.
+    /// No client holds the lease, and no former holder is remembered.
     Available,
-    /// Held.
+    /// A client holds the lease.
     Leased,
-    /// Broken during its break period: only the end of the period allows another acquire.
+    /// The lease is broken, but its break period continues. No client may acquire until its end.
     Breaking,
-    /// Broken after its break period. Any client may acquire; the last holder may release but not
+    /// The break period has ended. Any client may acquire. The last holder may release, but not
     /// renew.
     Broken,
-    /// Expired. Any client may acquire. The last holder may renew until the next write or acquire.
+    /// The lease has expired. Any client may acquire. The last holder may renew until the next
+    /// write or acquire.
     Expired,
 }
 
 impl State {
-    /// Returns the value of the header.
+    /// Returns the state's name in the header.
     pub fn name(self) -> &'static str {
         match self {
             State::Available => "available",
@@ -53,7 +54,7 @@ pub(super) enum Lease {
     #[default]
     Free,
     /// Leased until `expires_at` (infinite if `None`), expired after that.
-    Leased { id: LeaseId, length: LeaseDuration, expires_at: Option<Duration> },
+    Leased { id: LeaseId, duration: LeaseDuration, expires_at: Option<Duration> },
     /// Breaking until `broken_at`, broken after that.
     Breaking { id: LeaseId, broken_at: Duration },
 }
@@ -62,9 +63,9 @@ impl Lease {
     pub(super) fn state(&self, now: Duration) -> State {
         match self {
             Lease::Free => State::Available,
-            Lease::Leased { expires_at: Some(until), .. } if now >= *until => State::Expired,
+            Lease::Leased { expires_at: Some(expiry), .. } if now >= *expiry => State::Expired,
             Lease::Leased { .. } => State::Leased,
-            Lease::Breaking { broken_at: until, .. } if now >= *until => State::Broken,
+            Lease::Breaking { broken_at, .. } if now >= *broken_at => State::Broken,
             Lease::Breaking { .. } => State::Breaking,
         }
     }
@@ -72,14 +73,14 @@ impl Lease {
     /// Returns true if the lease is held and infinite; `None` if it is not held.
     pub(super) fn is_infinite(&self, now: Duration) -> Option<bool> {
         match self {
-            Lease::Leased { length, .. } if self.state(now) == State::Leased => {
-                Some(length.is_none())
+            Lease::Leased { duration, .. } if self.state(now) == State::Leased => {
+                Some(duration.is_none())
             }
             _ => None,
         }
     }
 
-    /// Returns the id of the holder or of the last holder.
+    /// Returns the id of the present or last holder.
     pub(super) fn id(&self) -> Option<LeaseId> {
         match self {
             Lease::Free => None,
@@ -91,15 +92,15 @@ impl Lease {
         self.id() == Some(id)
     }
 
-    /// Acquires the lease and returns its id. `proposed` is the client's own id; the same id again
-    /// restarts the period with the new duration. Without a proposal, the lease gets the generated
-    /// id.
+    /// Acquires the lease and returns its id: the client's proposed id, or else the generated one.
+    /// If the client holds the lease already under the proposed id, its period restarts with the
+    /// new duration.
     pub(super) fn acquire(
         &mut self,
         now: Duration,
         proposed: Option<LeaseId>,
         generated: LeaseId,
-        length: LeaseDuration,
+        duration: LeaseDuration,
     ) -> Result<LeaseId, Code> {
         let is_holder = proposed.is_some_and(|proposed| self.has_id(proposed));
         match self.state(now) {
@@ -109,7 +110,8 @@ impl Lease {
             State::Leased | State::Available | State::Broken | State::Expired => {}
         }
         let id = proposed.unwrap_or(generated);
-        *self = Lease::Leased { id, length, expires_at: length.map(|length| now + length) };
+        let expires_at = duration.map(|duration| now + duration);
+        *self = Lease::Leased { id, duration, expires_at };
         Ok(id)
     }
 
@@ -117,8 +119,8 @@ impl Lease {
     /// an acquire has intervened; both discard the id.
     pub(super) fn renew(&mut self, now: Duration, id: LeaseId) -> Result<(), Code> {
         match self {
-            Lease::Leased { id: holder, length, expires_at: until } if *holder == id => {
-                *until = length.map(|length| now + length);
+            Lease::Leased { id: holder, duration, expires_at } if *holder == id => {
+                *expires_at = duration.map(|duration| now + duration);
                 Ok(())
             }
             Lease::Breaking { id: holder, .. } if *holder == id => {
@@ -128,8 +130,8 @@ impl Lease {
         }
     }
 
-    /// Changes the id; the period continues. A repeated change to the current id succeeds with any
-    /// old id.
+    /// Changes the id; the period continues. A change to the id that the lease already has succeeds
+    /// with any old id, so a client can repeat a change.
     pub(super) fn change(
         &mut self,
         now: Duration,
@@ -177,11 +179,11 @@ impl Lease {
         let id = self.id().ok_or(Code::LeaseNotPresentWithLeaseOperation)?;
         let remaining = match self {
             Lease::Free => Some(Duration::ZERO),
-            Lease::Leased { expires_at: until, .. } => until.map(|until| until.saturating_sub(now)),
-            Lease::Breaking { broken_at: until, .. } => Some(until.saturating_sub(now)),
+            Lease::Leased { expires_at, .. } => expires_at.map(|expiry| expiry.saturating_sub(now)),
+            Lease::Breaking { broken_at, .. } => Some(broken_at.saturating_sub(now)),
         };
         let break_time = match (period, remaining) {
-            (Some(period), Some(rest)) => period.min(rest),
+            (Some(period), Some(remaining)) => period.min(remaining),
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => Duration::ZERO,
         };
@@ -203,6 +205,7 @@ impl Lease {
         id.map_or(Ok(()), |id| self.check_id(now, id))
     }
 
+    /// Checks the lease id in a request other than Lease Blob.
     fn check_id(&self, now: Duration, id: LeaseId) -> Result<(), Code> {
         match (self.state(now).is_locked(), self.has_id(id)) {
             (true, true) => Ok(()),
@@ -233,9 +236,9 @@ mod tests {
         LeaseId::from_random([byte; 16])
     }
 
-    fn leased(length: LeaseDuration) -> Lease {
+    fn leased(duration: LeaseDuration) -> Lease {
         let mut lease = Lease::default();
-        lease.acquire(Duration::ZERO, Some(id(1)), id(9), length).unwrap();
+        lease.acquire(Duration::ZERO, Some(id(1)), id(9), duration).unwrap();
         lease
     }
 

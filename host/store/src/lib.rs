@@ -1,10 +1,11 @@
 //! The embedded blob store: the pure lease state machine of the Azure Blob service, with an HTTP
 //! server.
 //!
-//! It replaces the service in the demo, the tests and the simulation, which need no account or
-//! Node. It models the *service* as Microsoft documents and tests it, not the emulator Azurite,
-//! whose leases differ. It supports the requests of elections and of tests of lease code, with or
-//! without an SDK. Everything else of Blob Storage is refused with 501 (see [`Service`]).
+//! It replaces the service in the demo, the tests and the simulation. So these need no account, and
+//! no Node.js for an emulator. It models the *service* as Microsoft documents and tests it, not the
+//! emulator Azurite, whose leases differ. It supports the requests of elections and of tests of
+//! lease code, with or without an SDK. Everything else of Blob Storage is refused with 501 (see
+//! [`Service`]).
 //!
 //! [`Service::handle`] is a function of its state, the time and the request. It has no I/O, clock
 //! or hidden randomness, so a run can be repeated exactly. [`serve_with_clock`] and [`Store`] only
@@ -17,9 +18,9 @@
 //! let mut service = Service::new(vec![Account::emulator()], 1);
 //! let now = Now { elapsed: Duration::ZERO, wall: chrono::Utc::now() };
 //! let request = Request::new("PUT", "/devstoreaccount1/leases?restype=container");
-//! let answer = service.handle(now, &request);
-//! assert_eq!(answer.status, 401); // not signed
-//! assert_eq!(answer.code(), Some("NoAuthenticationInformation"));
+//! let response = service.handle(now, &request);
+//! assert_eq!(response.status, 401); // not signed
+//! assert_eq!(response.code(), Some("NoAuthenticationInformation"));
 //! ```
 
 mod account;

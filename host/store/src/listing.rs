@@ -1,4 +1,4 @@
-//! List Containers and List Blobs: everything or a prefix, up to a delimiter, in pages.
+//! List Containers and List Blobs: in pages, with an optional prefix and delimiter.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,11 +12,12 @@ use super::headers::Metadata;
 use super::service::{Call, Service};
 use super::wire::{Now, Request, Response};
 
-/// Maximum number of entries in a page.
+/// Maximum and default number of items in a page.
 const MAX_PAGE: usize = 5000;
 
-/// Datasets for `include` besides the metadata (REST reference, *List Containers* and *List
-/// Blobs*).
+/// Values of `include` that the service accepts besides `metadata` (REST reference: *List
+/// Containers*, *List Blobs*). The store refuses them with 501, except `copy`. Other values are
+/// invalid, so it refuses them with 400.
 const CONTAINER_DATASETS: &[&str] = &["deleted", "system"];
 const BLOB_DATASETS: &[&str] = &[
     "copy",
@@ -31,8 +32,8 @@ const BLOB_DATASETS: &[&str] = &[
     "versions",
 ];
 
-/// Characters that need no escape in an encoded name.
-const NAME_SAFE: &AsciiSet =
+/// Characters that are escaped in an encoded name.
+const NAME_ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// The parameters of a request.
@@ -43,10 +44,10 @@ struct ListParameters<'a> {
     /// The first name of the page.
     start: String,
     max_results: Option<usize>,
-    metadata: bool,
+    includes_metadata: bool,
 }
 
-/// A line of a page.
+/// An item of a page.
 #[derive(Debug, PartialEq, Eq)]
 enum Item<'a, T> {
     Entry(&'a str, &'a T),
@@ -58,7 +59,7 @@ enum Item<'a, T> {
 type Page<'a, T> = (Vec<Item<'a, T>>, Option<&'a str>);
 
 impl ListParameters<'_> {
-    /// Parses the parameters. `datasets` are those that the service has besides the metadata.
+    /// Parses the parameters. `datasets` are the values of `include` besides `metadata`.
     fn parse<'a>(address: &'a Address, datasets: &[&str]) -> Result<ListParameters<'a>, Failure> {
         let text = |name: &str| address.parameter(name).filter(|value| !value.is_empty());
         let mut parameters = ListParameters {
@@ -67,7 +68,7 @@ impl ListParameters<'_> {
             marker: text("marker"),
             start: String::new(),
             max_results: None,
-            metadata: false,
+            includes_metadata: false,
         };
         if let Some(marker) = parameters.marker {
             let name = URL_SAFE_NO_PAD.decode(marker).ok();
@@ -84,11 +85,12 @@ impl ListParameters<'_> {
         for dataset in text("include").unwrap_or_default().split(',').filter(|set| !set.is_empty())
         {
             match dataset {
-                "metadata" => parameters.metadata = true,
+                "metadata" => parameters.includes_metadata = true,
                 _ if !datasets.contains(&dataset) => {
                     return Err(Failure::query("include", dataset));
                 }
-                // Azure's command line includes it by default. No blob here is a copy.
+                // Azure's command line requests this dataset by default. It is always empty,
+                // because no blob here is a copy.
                 "copy" => {}
                 _ => return Err(Failure::unsupported(&format!("include={dataset}"))),
             }
@@ -96,7 +98,7 @@ impl ListParameters<'_> {
         Ok(parameters)
     }
 
-    /// Returns the page of `all`, which must be sorted by name.
+    /// Returns the requested page of `all`, which must be sorted by name.
     fn page<'a, T>(&self, all: impl Iterator<Item = (&'a str, &'a T)>) -> Page<'a, T> {
         let limit = self.max_results.unwrap_or(MAX_PAGE).min(MAX_PAGE);
         let mut items: Vec<Item<'a, T>> = Vec::new();
@@ -113,8 +115,9 @@ impl ListParameters<'_> {
                 return (items, Some(name));
             }
             let suffix = &name[self.prefix.len()..];
-            let found = if self.delimiter.is_empty() { None } else { suffix.find(self.delimiter) };
-            items.push(match found {
+            let delimiter_at =
+                if self.delimiter.is_empty() { None } else { suffix.find(self.delimiter) };
+            items.push(match delimiter_at {
                 Some(position) => {
                     Item::Prefix(&name[..self.prefix.len() + position + self.delimiter.len()])
                 }
@@ -199,7 +202,11 @@ fn container_entry(name: &str, container: &Container, parameters: &ListParameter
     ] {
         properties.push_str(&element(name, value));
     }
-    let metadata = if parameters.metadata { metadata(&container.metadata) } else { String::new() };
+    let metadata = if parameters.includes_metadata {
+        metadata_element(&container.metadata)
+    } else {
+        String::new()
+    };
     let name = element("Name", name);
     format!("<Container>{name}<Properties>{properties}</Properties>{metadata}</Container>")
 }
@@ -210,7 +217,7 @@ fn blob_entry(now: Now, name: &str, blob: &Blob, parameters: &ListParameters<'_>
     let mut add = |name: &str, value: &str| properties.push_str(&element(name, value));
     add("Creation-Time", &encoding::format_http_date(content.created));
     add("Last-Modified", &encoding::format_http_date(content.modified));
-    // Without quotes, unlike the ETag of a container.
+    // The service omits the quotes here, but not for a container.
     add("Etag", content.etag.trim_matches('"'));
     add("Content-Length", &content.body.len().to_string());
     for name in PROPERTIES {
@@ -231,13 +238,17 @@ fn blob_entry(now: Now, name: &str, blob: &Blob, parameters: &ListParameters<'_>
         add(name, value);
     }
     add("ServerEncrypted", "true");
-    let metadata = if parameters.metadata { metadata(&content.metadata) } else { String::new() };
+    let metadata = if parameters.includes_metadata {
+        metadata_element(&content.metadata)
+    } else {
+        String::new()
+    };
     let name = name_element("Name", name);
     format!("<Blob>{name}<Properties>{properties}</Properties>{metadata}</Blob>")
 }
 
-/// Returns the metadata as XML. Its names are identifiers, so they are valid element names.
-fn metadata(metadata: &Metadata) -> String {
+/// Returns the element of the metadata. Its names are identifiers, so they are valid element names.
+fn metadata_element(metadata: &Metadata) -> String {
     let entries: String = metadata.iter().map(|(name, value)| element(name, value)).collect();
     format!("<Metadata>{entries}</Metadata>")
 }
@@ -247,17 +258,18 @@ fn element(name: &str, value: &str) -> String {
 }
 
 /// Returns the element of a blob's name. A name with a character that XML cannot carry is
-/// percent-encoded and marked (REST reference, *List Blobs*: `Encoded`).
+/// percent-encoded and marked (REST reference: *List Blobs*, `Encoded`).
 fn name_element(element_name: &str, value: &str) -> String {
     let is_unencodable =
         |letter: char| letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}');
     if value.contains(is_unencodable) {
-        let value = utf8_percent_encode(value, NAME_SAFE);
+        let value = utf8_percent_encode(value, NAME_ESCAPED);
         return format!("<{element_name} Encoded=\"true\">{value}</{element_name}>");
     }
     element(element_name, value)
 }
 
+/// Ends the document with the marker of the next page, whose first name is `next`.
 fn xml_end(mut xml: String, next: Option<&str>) -> String {
     let marker = next.map(|name| URL_SAFE_NO_PAD.encode(name)).unwrap_or_default();
     xml.push_str(&element("NextMarker", &marker));
@@ -265,10 +277,10 @@ fn xml_end(mut xml: String, next: Option<&str>) -> String {
     xml
 }
 
-/// Returns the address of the account in the client's form.
+/// Returns the address of the account in the form of the client's request.
 fn endpoint(address: &Address, request: &Request) -> String {
     let host = request.header("host").unwrap_or_default();
-    if address.account_in_path {
+    if address.is_path_style {
         format!("http://{host}/{}/", address.account)
     } else {
         format!("http://{host}/")
@@ -295,7 +307,7 @@ mod tests {
             marker: None,
             start: start.to_owned(),
             max_results: Some(max_results),
-            metadata: false,
+            includes_metadata: false,
         };
         let (items, next) = parameters.page(all.iter().map(|(name, value)| (*name, value)));
         let names = items.iter().map(|item| match item {

@@ -1,8 +1,8 @@
 //! The supported operations: one row for each, with every part of a request that it supports.
 //!
 //! A request is checked against its row before any lookup. Parts that might have an effect but are
-//! not in the row are refused with 501. So a client never takes an ignored part for a success. The
-//! documentation and `tenure store --help` are generated from the same rows.
+//! not in the row are refused with 501. If they were ignored, a client would believe that they took
+//! effect. The documentation and `tenure store --help` are generated from the same rows.
 
 use super::address::{Address, Resource};
 use super::blobs::{acquire, break_lease, change, release, renew};
@@ -26,17 +26,18 @@ pub(super) struct Operation {
     title: &'static str,
     target: Target,
     methods: &'static [&'static str],
-    /// `comp` of the query; empty for none.
+    /// The parameter `comp`; empty if absent.
     comp: &'static str,
-    /// `x-ms-lease-action`; empty for none.
+    /// The header `x-ms-lease-action`; empty if absent.
     action: &'static str,
-    /// Supported parameters besides those of every operation.
+    /// Supported parameters besides [`COMMON_PARAMETERS`].
     parameters: &'static [&'static str],
-    /// Supported headers besides those of every operation. A `*` at the end matches any suffix.
+    /// Supported headers besides [`COMMON_HEADERS`], in groups. A `*` at the end matches any
+    /// suffix.
     headers: &'static [&'static [&'static str]],
-    /// The required rights of an account SAS: a kind of resource (`srt`) and one of some
-    /// permissions. For operations on blobs, and for listing them, a service SAS needs the same
-    /// permission.
+    /// The right that an account SAS needs: a resource type (`srt`), and one of these permissions
+    /// (`sp`). A service SAS needs the same permission, for operations on blobs and for listing
+    /// them.
     pub(super) required_right: (char, &'static str),
     /// The implementation.
     pub(super) run: fn(&mut Service, &Call<'_>) -> Result<Response, Failure>,
@@ -46,7 +47,8 @@ const CONDITIONS: &[&str] =
     &["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
 const LEASE_ID: &[&str] = &["x-ms-lease-id"];
 const METADATA: &[&str] = &["x-ms-meta-*"];
-/// `Content-Type` and similar headers apply if these are absent, except for the disposition.
+/// Properties of a blob. If one of these headers is absent, the header without the prefix
+/// `x-ms-blob-` applies.
 const PROPERTIES: &[&str] = &[
     "x-ms-blob-cache-control",
     "x-ms-blob-content-disposition",
@@ -63,12 +65,13 @@ const LEASE: &[&str] = &[
     "x-ms-proposed-lease-id",
 ];
 
-/// Parameters of every operation: those of the address, and those that [`super::auth`] checks.
+/// Parameters of every operation. They select the operation, or [`super::auth`] or
+/// [`super::headers`] checks them.
 const COMMON_PARAMETERS: &[&str] =
     &["timeout", "restype", "comp", "sv", "ss", "srt", "sr", "sp", "st", "se", "spr", "sig"];
 
-/// `x-ms-` headers of every operation: those that [`super::auth`] and [`super::headers`] check, and
-/// those without an effect.
+/// `x-ms-` headers of every operation. [`super::auth`] or [`super::headers`] checks them, or they
+/// have no effect.
 const COMMON_HEADERS: &[&str] = &[
     "x-ms-date",
     "x-ms-version",
@@ -82,7 +85,7 @@ const GET: &[&str] = &["GET"];
 const READ: &[&str] = &["GET", "HEAD"];
 const PUT: &[&str] = &["PUT"];
 
-/// The defaults of the rows.
+/// Defaults of the rows, by target.
 const ACCOUNT: Operation = Operation {
     verb: Verb::Other,
     title: "",
@@ -108,7 +111,7 @@ const OPERATIONS: &[Operation] = &[
         title: "Get Account Information",
         methods: READ,
         comp: "properties",
-        run: |_, _| Ok(account()),
+        run: |_, _| Ok(account_information()),
         ..ACCOUNT
     },
     Operation {
@@ -246,15 +249,15 @@ const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// Returns the information about every account here: the most common kind.
-fn account() -> Response {
+/// Returns the account information. It is the same for all accounts: the most common kind.
+fn account_information() -> Response {
     Response::new(200)
         .with("x-ms-sku-name", "Standard_LRS")
         .with("x-ms-account-kind", "StorageV2")
         .with("x-ms-is-hns-enabled", "false")
 }
 
-/// Operations of the service that are not supported, by target and `comp`.
+/// Operations of the service that the store does not support: target, `comp`, title.
 const UNSUPPORTED: &[(Target, &str, &str)] = &[
     (Target::Account, "batch", "Blob Batch"),
     (Target::Account, "blobs", "Find Blobs by Tags"),
@@ -317,6 +320,7 @@ impl Operation {
         };
         let matching_rows =
             || OPERATIONS.iter().filter(|row| row.target == target && row.comp == comp);
+        let is_supported = matching_rows().next().is_some();
         let is_restype_valid = match (target, comp) {
             (Target::Account, "properties") => restype == "account",
             (Target::Container, _) => restype == "container",
@@ -326,7 +330,7 @@ impl Operation {
             .iter()
             .find(|(row_target, known, _)| *row_target == target && *known == comp);
         match unsupported {
-            Some((_, _, title)) if matching_rows().next().is_none() || !is_restype_valid => {
+            Some((_, _, title)) if !is_supported || !is_restype_valid => {
                 return Err(Failure::unsupported(title));
             }
             _ if !is_restype_valid => {
@@ -335,13 +339,15 @@ impl Operation {
             None if comp.is_empty() && target == Target::Account => {
                 return Err(Code::InvalidUri.into());
             }
-            None if matching_rows().next().is_none() => return Err(Failure::query("comp", comp)),
+            None if !is_supported => return Err(Failure::query("comp", comp)),
             _ => {}
         }
         let method = request.method.as_str();
-        let mut allowed = matching_rows().filter(|row| row.methods.contains(&method));
-        let first = allowed.next().ok_or(Code::UnsupportedHttpVerb)?;
-        if first.action.is_empty() { Ok(first) } else { lease_operation(request) }
+        let row = matching_rows()
+            .find(|row| row.methods.contains(&method))
+            .ok_or(Code::UnsupportedHttpVerb)?;
+        // All lease actions have the same target, `comp` and method.
+        if row.action.is_empty() { Ok(row) } else { lease_operation(request) }
     }
 
     /// Refuses parameters and headers with an unsupported effect, and conditions on operations that
@@ -349,19 +355,19 @@ impl Operation {
     pub(super) fn check(&self, address: &Address, request: &Request) -> Result<(), Failure> {
         let title = self.title;
         for (name, _) in &address.query {
-            let known = contains(COMMON_PARAMETERS, name) || contains(self.parameters, name);
-            if !known && !name.is_empty() {
+            let is_known = contains(COMMON_PARAMETERS, name) || contains(self.parameters, name);
+            if !is_known && !name.is_empty() {
                 return Err(Failure::unsupported(&format!("the parameter {name} of {title}")));
             }
         }
         for (name, _) in &request.headers {
             let name = name.to_ascii_lowercase();
-            let condition = contains(CONDITIONS, &name);
-            let has_effect = condition || name.starts_with("x-ms-");
-            let known = contains(COMMON_HEADERS, &name)
-                || self.headers.iter().any(|some| contains(some, &name));
-            if has_effect && !known {
-                return Err(if condition {
+            let is_condition = contains(CONDITIONS, &name);
+            let has_effect = is_condition || name.starts_with("x-ms-");
+            let is_known = contains(COMMON_HEADERS, &name)
+                || self.headers.iter().any(|group| contains(group, &name));
+            if has_effect && !is_known {
+                return Err(if is_condition {
                     Failure::from(Code::ConditionHeadersNotSupported)
                         .with_detail("HeaderName", &name)
                 } else {
@@ -373,6 +379,8 @@ impl Operation {
     }
 }
 
+/// Returns true if `name` is among `names`, ignoring case. A `*` at the end of a known name matches
+/// any suffix.
 fn contains(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| match known.strip_suffix('*') {
         Some(prefix) => {
@@ -382,8 +390,8 @@ fn contains(names: &[&str], name: &str) -> bool {
     })
 }
 
-/// Returns the action of a lease operation. It ignores case like the service's other enumerations
-/// of this kind; for actions this is not documented.
+/// Returns the operation of `x-ms-lease-action`. Case is ignored, as in the service's other headers
+/// of this kind; the reference does not say so for actions.
 fn lease_operation(request: &Request) -> Result<&'static Operation, Failure> {
     const NAME: &str = "x-ms-lease-action";
     let action = request.header(NAME).ok_or_else(|| Failure::missing(NAME))?;
@@ -396,7 +404,7 @@ fn lease_operation(request: &Request) -> Result<&'static Operation, Failure> {
 /// Returns the text of `tenure store --help` below the options.
 pub fn help() -> String {
     let mut titles: Vec<_> = OPERATIONS.iter().map(|row| strip_action(row.title)).collect();
-    // The actions of Lease Blob are consecutive.
+    // The rows of Lease Blob are consecutive.
     titles.dedup();
     let titles = titles.join(", ");
     format!(
@@ -418,12 +426,12 @@ fn strip_action(title: &str) -> &str {
 /// Returns the table of `docs/store.md`.
 #[cfg(test)]
 fn table() -> String {
-    let target_name = |on: Target| match on {
+    let target_name = |target: Target| match target {
         Target::Account => "account",
         Target::Container => "container",
         Target::Blob => "blob",
     };
-    let code = |names: &mut dyn Iterator<Item = &str>| {
+    let code_spans = |names: &mut dyn Iterator<Item = &str>| {
         names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" ")
     };
     let mut text = "| Operation | Request | Parameters | Headers |\n|---|---|---|---|\n".to_owned();
@@ -433,8 +441,8 @@ fn table() -> String {
         let comp =
             if row.comp.is_empty() { String::new() } else { format!(" `comp={}`", row.comp) };
         let (parameters, headers) = (
-            code(&mut row.parameters.iter().copied()),
-            code(&mut row.headers.iter().copied().flatten().copied()),
+            code_spans(&mut row.parameters.iter().copied()),
+            code_spans(&mut row.headers.iter().copied().flatten().copied()),
         );
         let target = target_name(row.target);
         text.push_str(&format!(

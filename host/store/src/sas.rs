@@ -13,8 +13,8 @@
 //! use tenure_store::{Account, KeyName};
 //!
 //! let expires = chrono::Utc::now() + chrono::TimeDelta::hours(1);
-//! let terms = SasParameters::new(Scope::Container("leases".to_owned()), "rcw", expires);
-//! let token = Account::emulator().sas(KeyName::Key1, &terms).expect("it has a first key");
+//! let parameters = SasParameters::new(Scope::Container("leases".to_owned()), "rcw", expires);
+//! let token = Account::emulator().sas(KeyName::Key1, &parameters).expect("it has a first key");
 //! let text = token.connection_string("http://127.0.0.1:10000/devstoreaccount1");
 //! assert!(text.starts_with("BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;"));
 //! assert!(text.contains(";SharedAccessSignature="));
@@ -26,12 +26,13 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tenure_azure::shared_key::Key;
 
-/// The version that signs tokens unless [`SasParameters::version`] differs. It also applies to
-/// requests that name no version.
+/// The default version of a token. A request with a token is handled by the token's version if it
+/// names no version itself.
 pub const SAS_VERSION: &str = "2021-12-02";
 
-/// Characters that need no escape in a query: RFC 3986, *unreserved*.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// Characters that are escaped in a query: all but those that RFC 3986 calls *unreserved*.
+const QUERY_ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The resources to which a token gives access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,33 +55,34 @@ pub enum Scope {
     },
 }
 
-/// The parameters of a token before it is signed. They are not checked, so invalid tokens can be
-/// made for tests.
+/// The parameters of a token before it is signed. They are not checked, so tests can create invalid
+/// tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SasParameters {
-    /// The resources to which it gives access.
+    /// The resources to which the token gives access.
     pub scope: Scope,
     /// The permissions, `sp`. Those of a service SAS must be in the order `racwdxyltfmeopi`. An
     /// election needs `rcw`.
     pub permissions: String,
-    /// The start, `st`, in whole seconds; `None` for at once.
+    /// The start, `st`, in whole seconds. With `None`, the token is valid at once.
     pub starts_at: Option<DateTime<Utc>>,
     /// The expiry, `se`, in whole seconds.
     pub expires_at: DateTime<Utc>,
     /// The protocols, `spr`: `https` or `https,http`; `None` for both.
     pub protocol: Option<String>,
-    /// The version, `sv`. Both forms of signature are those of 2020-12-06 and later.
+    /// The version, `sv`. The token is signed in the form of 2020-12-06 and later, whatever the
+    /// version.
     pub version: String,
 }
 
 impl SasParameters {
     /// Creates parameters that are valid at once, by either protocol, in version [`SAS_VERSION`].
-    pub fn new(scope: Scope, permissions: &str, expires: DateTime<Utc>) -> SasParameters {
+    pub fn new(scope: Scope, permissions: &str, expires_at: DateTime<Utc>) -> SasParameters {
         SasParameters {
             scope,
             permissions: permissions.to_owned(),
             starts_at: None,
-            expires_at: expires,
+            expires_at,
             protocol: None,
             version: SAS_VERSION.to_owned(),
         }
@@ -88,7 +90,7 @@ impl SasParameters {
 
     /// Returns the token, signed with a key of the account of that name.
     pub fn sign(&self, account: &str, key: &Key) -> Token {
-        let time = |time: DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Secs, true);
+        let format_time = |time: DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Secs, true);
         let mut pairs = vec![("sv", self.version.clone())];
         match &self.scope {
             Scope::Account { services, types } => {
@@ -98,8 +100,8 @@ impl SasParameters {
             Scope::Blob { .. } => pairs.push(("sr", "b".to_owned())),
         }
         pairs.push(("sp", self.permissions.clone()));
-        pairs.extend(self.starts_at.map(|starts| ("st", time(starts))));
-        pairs.push(("se", time(self.expires_at)));
+        pairs.extend(self.starts_at.map(|time| ("st", format_time(time))));
+        pairs.push(("se", format_time(self.expires_at)));
         pairs.extend(self.protocol.clone().map(|protocol| ("spr", protocol)));
         let value = |name: &str| {
             let pair = pairs.iter().find(|(known, _)| *known == name);
@@ -115,7 +117,7 @@ impl SasParameters {
         let signature = key.sign(&text);
         pairs.push(("sig", signature));
         let encoded = |(name, value): &(&str, String)| {
-            format!("{name}={}", utf8_percent_encode(value, ENCODED))
+            format!("{name}={}", utf8_percent_encode(value, QUERY_ESCAPED))
         };
         Token(pairs.iter().map(encoded).collect::<Vec<_>>().join("&"))
     }
@@ -144,17 +146,17 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The lines of a service SAS after the resource: its decoded parameters, with an empty line for
-/// each missing one. This is the form of version 2020-12-06 and later; before, there was no line
-/// for the encryption scope (`ses`).
+/// The lines below the resource in the string to sign of a service SAS. Each is a decoded
+/// parameter, or empty if the token lacks it. This is the form of version 2020-12-06 and later.
+/// Earlier versions have no line for the encryption scope (`ses`).
 const SERVICE_FIELDS: [&str; 12] =
     ["si", "sip", "spr", "sv", "sr", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct"];
 
-/// The lines of an account SAS after the account.
+/// The lines below the account in the string to sign of an account SAS.
 const ACCOUNT_FIELDS: [&str; 9] = ["sp", "ss", "srt", "st", "se", "sip", "spr", "sv", "ses"];
 
 /// Returns the string to sign of a service SAS for `resource`: a container, or a container and a
-/// blob.
+/// blob. `value` returns a decoded parameter, or an empty text.
 pub(super) fn service_string_to_sign<'a>(
     account: &str,
     resource: &[&String],
@@ -165,8 +167,8 @@ pub(super) fn service_string_to_sign<'a>(
         path.push('/');
         path.push_str(part);
     }
-    // The line `snapshot` is only for tokens of snapshots, so a request for a snapshot leaves it
-    // empty.
+    // Only tokens for snapshots, which are not supported, fill the line `snapshot`. With any other
+    // token, this parameter belongs to the request and is not signed.
     let value = |name: &str| if name == "snapshot" { "" } else { value(name) };
     let signed_prefix = [value("sp"), value("st"), value("se"), &path];
     signed_prefix.into_iter().chain(SERVICE_FIELDS.map(value)).collect::<Vec<_>>().join("\n")

@@ -16,13 +16,15 @@ use super::connection::{ServerContext, serve_connection};
 use super::service::Service;
 use super::wire::{Clock, Now};
 
-/// Delay after a failed accept. The usual cause, missing descriptors, does not end at once.
+/// Delay after a failed accept. The usual cause is a lack of file descriptors, which does not end
+/// at once.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Maximum time for which [`Store::stop`] waits for requests in progress.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One origin for the whole process, so leases survive the move of a [`Service`] between servers.
+/// The origin of [`Now::elapsed`]. All servers of the process share it, so a [`Service`] keeps its
+/// leases when another server continues with it.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Returns the machine's time: a monotonic clock for leases, the wall clock for dates.
@@ -30,9 +32,9 @@ pub fn system_clock() -> Now {
     Now { elapsed: ORIGIN.elapsed(), wall: chrono::Utc::now() }
 }
 
-/// Serves `service` to all clients, by `clock`, until `shutdown` completes and requests in progress
-/// are answered. [`system_clock`] is the machine's clock. With a test's own clock, leases expire
-/// without waiting.
+/// Serves `service` on `listener` until `shutdown` completes and requests in progress are answered.
+///
+/// `clock` is [`system_clock`], or a clock of a test, with which leases expire without waiting.
 ///
 /// # Errors
 ///
@@ -71,7 +73,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
                 drop(socket.set_nodelay(true));
                 return socket;
             }
-            // One client has disconnected early.
+            // The client has already disconnected.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
         }
@@ -79,7 +81,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 /// Starts a store on `listen` (port 0 picks a free one) for `accounts`, or for the emulator's
-/// account if there are none. This is `tenure store`.
+/// account if there are none. The command `tenure store` runs this.
 ///
 /// # Errors
 ///
@@ -88,7 +90,7 @@ pub async fn run(listen: SocketAddr, mut accounts: Vec<Account>) -> io::Result<S
     if accounts.is_empty() {
         accounts.push(Account::emulator());
     }
-    // Each start gets new ETags, so ETags of the last one cannot match.
+    // Each start has other ETags, so the ETags of an earlier start do not match.
     let seed = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
     Store::start(listen, Service::new(accounts, seed)).await
 }
@@ -128,13 +130,18 @@ impl Store {
         let address = listener.local_addr()?;
         let service = Arc::new(Mutex::new(service));
         let (shutdown, receiver) = oneshot::channel::<()>();
-        // A dropped sender ends it as well.
-        let requested = async move { drop(receiver.await) };
-        let task = tokio::spawn(serve_with_clock(clock, listener, Arc::clone(&service), requested));
+        // Also completes when the store drops the sender.
+        let shutdown_requested = async move { drop(receiver.await) };
+        let task = tokio::spawn(serve_with_clock(
+            clock,
+            listener,
+            Arc::clone(&service),
+            shutdown_requested,
+        ));
         Ok(Store { address, service, shutdown, task })
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the store listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -160,15 +167,15 @@ impl Store {
     /// Returns an address that clients can use. For a wildcard address this is the loopback
     /// address.
     fn reachable_address(&self) -> SocketAddr {
-        let loopback = match self.address.ip() {
+        let ip = match self.address.ip() {
             ip if !ip.is_unspecified() => ip,
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         };
-        SocketAddr::new(loopback, self.address.port())
+        SocketAddr::new(ip, self.address.port())
     }
 
-    /// Returns the service, to read its log. It is empty once the store has [stopped](Store::stop).
+    /// Returns the service, whose log tests read. After [`stop`](Store::stop) it is empty.
     pub fn service(&self) -> &Arc<Mutex<Service>> {
         &self.service
     }
@@ -187,7 +194,8 @@ impl Store {
             task.abort();
         }
         let mut service = service.lock().unwrap_or_else(PoisonError::into_inner);
-        // A request that is still in progress is refused, so it is not granted and then lost.
+        // A request that is still in progress finds an empty service, which refuses it. Otherwise
+        // the client might get a lease that the returned service does not have.
         std::mem::replace(&mut *service, Service::new(Vec::new(), 0))
     }
 }

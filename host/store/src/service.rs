@@ -13,7 +13,7 @@ use super::code::Code;
 use super::lease::State;
 use super::wire::{Now, Request, Verb};
 
-/// Maximum number of entries.
+/// Maximum number of entries in the log.
 const MAX_ENTRIES: usize = 10_000;
 
 /// The blob service of some accounts, with all of its state in memory.
@@ -25,7 +25,7 @@ const MAX_ENTRIES: usize = 10_000;
 pub struct Service {
     pub(super) accounts: Vec<Account>,
     pub(super) containers: BTreeMap<ContainerKey, Container>,
-    /// Names of deleted containers, and the end of their reservation.
+    /// Deleted containers whose name cannot be used yet, and the end of that period.
     pub(super) deleting: BTreeMap<ContainerKey, Duration>,
     pub(super) generator: Generator,
     pub(super) log: Log,
@@ -76,7 +76,7 @@ impl Service {
 
     /// Returns the state of a blob's lease and, unless it is available, the id of its present or
     /// last holder. Returns `None` if the blob does not exist. For tests and simulations only: the
-    /// service does not reveal the id to clients.
+    /// service does not give the id to other clients.
     pub fn lease(
         &self,
         elapsed: Duration,
@@ -96,8 +96,8 @@ impl Service {
         hasher.finish()
     }
 
-    /// Clears the log, and derives further ids and ETags from `seed` as in a new service. So
-    /// requests without an effect leave no trace. A reused seed repeats ETags.
+    /// Clears the log, and restarts the generator of ids and ETags with `seed`. Then earlier
+    /// requests without an effect make no difference to the service. A reused seed repeats ETags.
     pub fn reset(&mut self, seed: u64) {
         self.generator = Generator::new(seed);
         self.log = Log::default();
@@ -172,7 +172,7 @@ impl Log {
     }
 }
 
-/// A request that the table of operations accepts, and its target.
+/// An accepted request with its target and time, for an operation.
 pub(super) struct Call<'a> {
     pub(super) now: Now,
     pub(super) request: &'a Request,
@@ -193,12 +193,13 @@ pub(super) struct Generator {
 impl Generator {
     pub(super) fn new(seed: u64) -> Generator {
         let mut generator = Generator { state: seed, etag: 0 };
-        // With another seed, a restarted service must not repeat earlier ETags.
+        // The first ETag depends on the seed, so a restarted service with another seed repeats
+        // none.
         generator.etag = generator.next() >> 16;
         generator
     }
 
-    /// SplitMix64: small, and sufficient for names.
+    /// Returns the next number of SplitMix64, which is random enough for names.
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -212,7 +213,7 @@ impl Generator {
         LeaseId::from_random(bytes.to_be_bytes())
     }
 
-    /// Returns a new quoted ETag that was never used before.
+    /// Returns a new ETag in quotes, greater than all earlier ones.
     pub(super) fn etag(&mut self) -> String {
         self.etag += 1 + (self.next() >> 48);
         format!("\"0x8D{:013X}\"", self.etag)

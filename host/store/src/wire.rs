@@ -14,8 +14,8 @@ pub(super) const BLANKS: [char; 2] = [' ', '\t'];
 /// The instant at which the service handles a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Time since any fixed origin. It never decreases. Leases use it, so steps of the wall clock
-    /// do not affect them.
+    /// Time since a fixed origin, which the caller chooses. It never decreases. Leases use it, so
+    /// they do not depend on the wall clock.
     pub elapsed: Duration,
     /// The service's wall clock, for `Date`, `Last-Modified` and the age of a signature.
     pub wall: DateTime<Utc>,
@@ -61,10 +61,10 @@ impl Request {
             .map(|(_, value)| value.trim_matches(BLANKS))
     }
 
-    /// Converts an HTTP request with its body. Its header names, including those of metadata, are
-    /// in lower case; a [`Store`](super::Store) keeps their case. Header bytes that are not UTF-8
-    /// become U+FFFD, so the signature cannot match. An absolute address provides the `Host` if no
-    /// header does.
+    /// Creates a request from that of the crate `http`. Its header names, including those of
+    /// metadata, are in lower case; a [`Store`](super::Store) keeps their case. Header bytes that
+    /// are not UTF-8 become U+FFFD, so the signature cannot match. An absolute address provides the
+    /// `Host` if no header does.
     pub fn from_http(request: &http::request::Parts, body: Bytes) -> Request {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let mut headers: Vec<(String, String)> = request
@@ -89,11 +89,11 @@ impl Request {
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let open = |(name, _): &&(String, String)| !name.eq_ignore_ascii_case("authorization");
+        let is_public = |(name, _): &&(String, String)| !name.eq_ignore_ascii_case("authorization");
         f.debug_struct("Request")
             .field("method", &self.method)
             .field("path", &self.target.split('?').next().unwrap_or_default())
-            .field("headers", &self.headers.iter().filter(open).collect::<Vec<_>>())
+            .field("headers", &self.headers.iter().filter(is_public).collect::<Vec<_>>())
             .field("body", &self.body)
             .finish_non_exhaustive()
     }
@@ -140,7 +140,7 @@ impl Response {
         self.header("x-ms-error-code")
     }
 
-    /// Converts it to an HTTP response with the whole body. A header that HTTP cannot carry is
+    /// Converts the response into that of the crate `http`. A header that HTTP cannot carry is
     /// omitted.
     pub fn into_http(self) -> http::Response<Bytes> {
         let mut response = http::Response::new(self.body);

@@ -29,8 +29,9 @@ pub fn build(workspace: &Path, package: &str, features: &[&str]) -> Result<PathB
     Ok(copy)
 }
 
-/// Builds one package at a time, so that none gets another one's features: the election component
-/// is built without the standard library.
+/// Builds one package. If cargo built several at a time, it would merge the features of their
+/// dependencies. The election component must not get other features, because it is built without
+/// the standard library.
 fn run_cargo(
     workspace: &Path,
     package: &str,
@@ -62,7 +63,7 @@ fn run_cargo(
     Ok(())
 }
 
-/// Returns the ready component in the environment variable `name`, if it is set.
+/// Returns the path of a prebuilt component in the environment variable `name`, if it is set.
 pub fn from_env(name: &str) -> Result<Option<PathBuf>, String> {
     println!("cargo::rerun-if-env-changed={name}");
     let Some(value) = env::var_os(name) else {
@@ -115,7 +116,7 @@ pub fn package() -> Result<PathBuf, String> {
     variable("CARGO_MANIFEST_DIR").map(PathBuf::from)
 }
 
-/// Registers the inputs of the components with cargo.
+/// Makes cargo run the build script again when one of these inputs changes.
 pub fn watch(workspace: &Path, inputs: &[&str]) {
     for input in inputs {
         println!("cargo::rerun-if-changed={}", workspace.join(input).display());
@@ -123,7 +124,7 @@ pub fn watch(workspace: &Path, inputs: &[&str]) {
 }
 
 fn ensure_target() -> Result<(), String> {
-    if target_installed()? {
+    if is_target_installed()? {
         return Ok(());
     }
     let mut add = Command::new("rustup");
@@ -135,13 +136,13 @@ fn ensure_target() -> Result<(), String> {
         command = format!("{command} --toolchain {toolchain}");
     }
     let added = run(&mut add).is_ok_and(|output| output.status.success());
-    if added && target_installed()? {
+    if added && is_target_installed()? {
         return Ok(());
     }
     Err(format!("the target {TARGET} is not installed, and could not be added; run: {command}"))
 }
 
-fn target_installed() -> Result<bool, String> {
+fn is_target_installed() -> Result<bool, String> {
     let output = run(Command::new(variable("RUSTC")?).args(["--print", "sysroot"]))?;
     let sysroot = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Ok(Path::new(&sysroot).join("lib/rustlib").join(TARGET).join("lib").exists())
@@ -171,7 +172,8 @@ fn clear_inherited(command: &mut Command) {
     }
 }
 
-/// Keeps this machine's paths and the name of its registry directory out of the component.
+/// Returns compiler flags that keep this machine's paths and the name of its registry directory out
+/// of the component.
 fn remap_flags() -> Vec<String> {
     let home = env::var("CARGO_HOME").ok().or_else(|| {
         let user = env::var("HOME").ok()?;
@@ -182,7 +184,7 @@ fn remap_flags() -> Vec<String> {
     let mut flags: Vec<_> = registries
         .map(|registry| format!("--remap-path-prefix={}=registry", registry.path().display()))
         .collect();
-    // Sorted, because directories have no order and other flags cause another build.
+    // Sorted, because directories have no order, and cargo builds again if the flags change.
     flags.sort();
     flags
 }

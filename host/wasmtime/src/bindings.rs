@@ -1,7 +1,7 @@
 //! Bindings to the WIT package `tenure:election`: its values, and the world of a leader handler.
 //!
-//! The functions of `election` are called by hand. Generated code would look up and check all of
-//! them in each call, and a step needs one.
+//! The functions of `election` have no generated bindings. These would look up and check all
+//! functions in each call, and a step needs only one.
 #![allow(missing_docs, clippy::all, reason = "generated from wit/, which is documented there")]
 
 wasmtime::component::bindgen!({
@@ -22,8 +22,8 @@ use tenure_core::{BackgroundReply, Event};
 
 tenure_core::convert_contract!(types);
 
-/// Converts the input of a step.
-pub(crate) fn event(event: Event) -> wit::Event {
+/// Converts the event of a step.
+pub(crate) fn convert_event(event: Event) -> wit::Event {
     match event {
         Event::TurnEnded(result) => wit::Event::TurnEnded(result.convert()),
         Event::Leave(result) => wit::Event::Leave(result.convert()),
@@ -33,7 +33,7 @@ pub(crate) fn event(event: Event) -> wit::Event {
         Event::HandOver(to) => wit::Event::HandOver(to),
         Event::Ready(ready) => wit::Event::Ready(ready),
         Event::Hint => wit::Event::Hint,
-        // The component reads the time itself.
+        // The reply's time is omitted, because the component reads its clock itself.
         Event::BackgroundReply(BackgroundReply { result: reply, .. }) => {
             wit::Event::Answered(reply.convert())
         }

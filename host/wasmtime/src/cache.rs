@@ -5,21 +5,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use wasmtime::{Cache, CacheConfig};
 
-/// The subdirectory of the code. Other users never had rights there, even if the directory above
-/// was once open to them.
+/// The subdirectory with the code. It is created for this user only. So other users have put
+/// nothing there, even if the directory above was once open to them.
 const CODE: &str = "code";
 
 /// Returns the default directory: `TENURE_CACHE_DIR`, else `tenure` below `XDG_CACHE_HOME` or
-/// `~/.cache`. The flag is true if the variable names it explicitly.
+/// `~/.cache`. The flag is true if `TENURE_CACHE_DIR` names the directory explicitly.
 pub(super) fn default_directory() -> Option<(PathBuf, bool)> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(directory) = variable("TENURE_CACHE_DIR") {
         return Some((directory.into(), true));
     }
-    let user = variable("XDG_CACHE_HOME")
+    let user_cache = variable("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(Path::new(&variable("HOME")?).join(".cache")))?;
-    Some((user.join("tenure"), false))
+    Some((user_cache.join("tenure"), false))
 }
 
 /// Opens the cache in `directory`, which is created if missing. Returns `None` if that fails and
@@ -36,7 +36,7 @@ pub(super) fn open(directory: &Path, is_explicit: bool) -> Result<Option<Cache>,
     if let Some(existing) = existing {
         check_trusted(&existing)?;
     }
-    let code = match make(&directory.join(CODE)) {
+    let code = match create_private(&directory.join(CODE)) {
         Ok(code) => code,
         Err(error) if is_explicit => return Err(unusable(&directory, &error)),
         Err(_) => return Ok(None),
@@ -57,7 +57,7 @@ fn unusable(directory: &Path, error: &io::Error) -> String {
 }
 
 /// Creates a private directory with its missing parents. Returns its path without links.
-fn make(directory: &Path) -> io::Result<PathBuf> {
+fn create_private(directory: &Path) -> io::Result<PathBuf> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -79,8 +79,8 @@ fn check_private(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks that only this user and root can replace the contents of a directory or of one above it.
-/// In a sticky one, like /tmp, only the owner of an entry can.
+/// Checks that only this user and root can replace a directory and its contents, here and in all
+/// directories above. In a sticky directory, like /tmp, only the owner of an entry can replace it.
 #[cfg(unix)]
 fn check_trusted(directory: &Path) -> Result<(), String> {
     const STICKY: u32 = 0o1000;

@@ -1,13 +1,13 @@
 //! Composes an election and a handler into one component, for other platforms than this program.
 //!
-//! The handler is plugged into the socket: the election component with the entry points that
-//! platforms call. A filter keeps the election's secrets out of the handler's environment. The
-//! handler's other imports remain, so the platform controls its access.
+//! The handler is plugged into the socket. The socket is the election component with the entry
+//! points that platforms call. A filter keeps the election's secrets out of the handler's
+//! environment. The handler's other imports remain, so the platform controls its access.
 //!
-//! Features that need this program are missing. The lease is not renewed during a turn, and a turn
-//! that outlasts it is not stopped but reported as overrun. A handler that traps ends the instance
-//! with it. Its slot then stays claimed, and the lease expires instead of being released: within 60
-//! s unless `TENURE_LEASE` differs.
+//! Features that need this program are missing. The lease is not renewed during a turn. A turn that
+//! outlasts the lease is not stopped but reported as overrun. A handler that traps ends the
+//! instance. The slot of its turn then stays claimed, and the lease expires instead of being
+//! released: within 60 s unless `TENURE_LEASE` differs.
 
 use tenure_core::error_chain;
 use wac_graph::types::{ItemKind, Package, Types, are_semver_compatible};
@@ -23,8 +23,8 @@ pub const UNIVERSAL_COMPONENT: &[u8] = include_bytes!(env!("TENURE_UNIVERSAL"));
 /// The filter between a handler and its environment.
 const FILTER: &[u8] = include_bytes!(env!("TENURE_FILTER"));
 
-/// The entry points for platforms, in the order of a component's exports: some hosts take the first
-/// that they know.
+/// The entry points for platforms. Their order is that of the component's exports: some hosts call
+/// the first one that they know.
 const EXPORTS: [&str; 4] = [
     "wasi:cli/run@0.2.0",
     "wasi:http/incoming-handler@0.2.0",
@@ -74,7 +74,9 @@ pub enum ComposeError {
 
 /// Plugs a handler into the socket.
 ///
-/// # Errors Returns the problem of the handler.
+/// # Errors
+///
+/// Returns the reason why the handler cannot be composed.
 pub fn compose(handler: &[u8]) -> Result<Composed, ComposeError> {
     if handler.starts_with(b"\0asm\x01\0\0\0") {
         return Err(ComposeError::CoreModule);
@@ -108,21 +110,23 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// Returns true if an import is the environment, in any version.
+/// Returns true if `import` is the environment, in any version.
 fn is_environment(import: &str) -> bool {
     import.starts_with("wasi:cli/environment@")
 }
 
 /// Plugs `handler` into `socket`, and `filter` between the handler and its environment.
 ///
-/// # Errors Returns the reason if they do not fit.
+/// # Errors
+///
+/// Returns the reason why they do not fit.
 fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, String> {
     let mut graph = CompositionGraph::new();
     let socket = register(&mut graph, "tenure:socket", socket)?;
     let handler = register(&mut graph, "tenure:handler", handler)?;
     let handler_instance = graph.instantiate(handler);
-    // An import without an argument would get the platform's environment, with the election's
-    // secrets.
+    // An import that is not connected to the filter would get the platform's environment, with the
+    // election's secrets.
     let environments: Vec<_> =
         imports(&graph, handler).filter(|name| is_environment(name)).cloned().collect();
     if let Some(other) = environments.iter().find(|name| !is_compatible(name, ENVIRONMENT)) {
@@ -146,7 +150,7 @@ fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, String>
     export_all(graph, elector)
 }
 
-/// Returns the import of a component with this name, in any version.
+/// Returns the import of a component with this name, in any compatible version.
 fn import(graph: &CompositionGraph, package: PackageId, name: &str) -> Option<String> {
     imports(graph, package).find(|known| is_compatible(known, name)).cloned()
 }
@@ -190,7 +194,7 @@ fn register(graph: &mut CompositionGraph, name: &str, bytes: &[u8]) -> Result<Pa
     graph.register_package(package).map_err(|error| error_chain(&error))
 }
 
-/// Returns the export of an instance with this name, in any version.
+/// Returns the export of an instance with this name, in any compatible version.
 fn export(graph: &CompositionGraph, instance: NodeId, name: &str) -> Result<String, String> {
     let exports = match graph[instance].item_kind() {
         ItemKind::Instance(id) => &graph.types()[id].exports,

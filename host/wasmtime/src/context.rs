@@ -17,33 +17,35 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
-/// Handles that a guest may hold at a time: streams, requests, pollables. Each of them takes memory
-/// of the host, up to the limit of one call.
+/// Maximum number of handles that a guest holds at a time: streams, requests, pollables. Each takes
+/// memory of the host, up to [`MAX_CALL_BYTES`].
 const MAX_HANDLES: usize = 4_000;
 
-/// Bytes that one call may pass to the host. Larger data is written in parts.
+/// Maximum number of bytes that a guest passes in one call of a host function. Guests write larger
+/// data in parts.
 const MAX_CALL_BYTES: usize = 128 * 1024;
 
-/// Random bytes of one call. The host makes them before the guest can be interrupted again.
+/// Maximum number of random bytes that a guest gets in one call. The guest cannot be interrupted
+/// while the host generates them.
 const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
 
 /// Maximum size of one write, in bytes. A larger one traps, because the host holds it in memory.
 const MAX_WRITE: usize = 64 * 1024;
 
-/// The capabilities of one guest call. All others are absent: no arguments, no inherited
-/// environment or streams, no sockets, no directories.
+/// The capabilities of a guest in one call. It has no others: no arguments, no inherited
+/// environment or streams, no sockets, no other directories.
 pub(crate) struct Grant<'a> {
     pub env: Arc<[(String, String)]>,
-    /// Read-only, at the same path.
+    /// Files that the guest may read, at the same path as on this machine.
     pub files: &'a [String],
     pub stdout: Option<Output>,
     pub stderr: Output,
     pub clock: ClockHandle,
-    /// Checks and sends each request.
+    /// Checks and sends each HTTP request.
     pub gate: Box<dyn WasiHttpHooks>,
-    /// Maximum total size of its memories, in bytes.
+    /// Maximum total size of the guest's memories, in bytes.
     pub memory: usize,
-    /// Maximum memory that the host holds for it, in bytes.
+    /// Limit of the memory that the host holds for the guest.
     pub budget: Budget,
     /// Replaces this machine's time of day and randomness.
     pub surroundings: Option<&'a Surroundings>,
@@ -55,9 +57,9 @@ pub(crate) struct Context {
     env: Arc<[(String, String)]>,
     clock: GuestClock,
     stderr: Output,
-    /// True if the next call's grant can differ only in environment, clock, output, gate and
-    /// budget.
-    plain: bool,
+    /// True if the grant [is plain](Grant::is_plain). The next call can then keep `wasi` if its
+    /// grant is plain too.
+    is_plain: bool,
     http: WasiHttpCtx,
     table: ResourceTable,
     gate: Box<dyn WasiHttpHooks>,
@@ -66,14 +68,14 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Returns the reason why the host ended a guest that trapped, if it did.
+    /// Returns the reason why the host made the guest trap; `None` if the guest trapped by itself.
     pub(crate) fn termination_reason(&self) -> Option<String> {
         self.holdings.termination_reason()
     }
 
-    /// Ends the guest's call. Returns the bytes of memory that it has.
+    /// Ends the guest's call. Returns the size of the guest's memory, in bytes.
     pub(super) fn end_call(&mut self) -> usize {
-        // They are secrets.
+        // The environment contains secrets.
         self.env = Arc::default();
         self.limits.used()
     }
@@ -85,8 +87,8 @@ impl Context {
 
     /// Prepares the guest for another call with other capabilities.
     pub(super) fn resume(&mut self, grant: Grant<'_>) {
-        let plain = grant.is_plain();
-        if plain && self.plain {
+        let is_plain = grant.is_plain();
+        if is_plain && self.is_plain {
             self.clock.set(grant.clock);
             self.stderr.redirect(grant.stderr);
         } else {
@@ -94,7 +96,7 @@ impl Context {
             self.wasi = wasi(&grant, &self.clock);
             self.stderr = grant.stderr;
         }
-        self.plain = plain;
+        self.is_plain = is_plain;
         self.env = grant.env;
         self.gate = grant.gate;
         self.holdings = Holdings::new(grant.budget);
@@ -107,25 +109,26 @@ impl Context {
 }
 
 impl Grant<'_> {
-    /// Returns true without files, output, or replaced randomness and time of day.
+    /// Returns true if there are no files, no standard output, and no surroundings. Such grants
+    /// have the same [`WasiCtx`] except for clock and standard error, which can be replaced.
     fn is_plain(&self) -> bool {
         self.files.is_empty() && self.stdout.is_none() && self.surroundings.is_none()
     }
 }
 
-/// Creates a store for one call, in which guest code yields at each tick.
+/// Creates a store with these capabilities. Guest code in it yields at each tick.
 pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     let mut table = ResourceTable::new();
     table.set_max_capacity(MAX_HANDLES);
     let mut http = WasiHttpCtx::new();
     http.set_field_size_limit(Budget::FIELDS);
-    let (clock, plain) = (GuestClock::new(grant.clock.clone()), grant.is_plain());
+    let (clock, is_plain) = (GuestClock::new(grant.clock.clone()), grant.is_plain());
     let context = Context {
         wasi: wasi(&grant, &clock),
         env: grant.env,
         clock,
         stderr: grant.stderr,
-        plain,
+        is_plain,
         http,
         table,
         gate: grant.gate,
@@ -140,7 +143,7 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     store
 }
 
-/// Builds streams, clock and files. The environment is provided separately.
+/// Builds streams, clock and files. The linker provides the environment.
 fn wasi(grant: &Grant<'_>, clock: &GuestClock) -> WasiCtx {
     let mut wasi = WasiCtx::builder();
     wasi.monotonic_clock(clock.clone());
@@ -153,15 +156,15 @@ fn wasi(grant: &Grant<'_>, clock: &GuestClock) -> WasiCtx {
         surroundings.apply(&mut wasi);
     }
     for file in grant.files {
-        open(&mut wasi, file);
+        open_directory(&mut wasi, file);
     }
     wasi.build()
 }
 
-/// Opens the directory of a file, because WASI opens directories only; so the guest can read its
-/// other files too. The root is therefore not opened. A directory that cannot be opened is left
-/// out, and the guest reports what it misses.
-fn open(wasi: &mut WasiCtxBuilder, file: &str) {
+/// Opens the directory of a file, because WASI opens directories only. The guest can read all files
+/// in it, so the root directory is not opened. A directory that cannot be opened is left out; the
+/// guest then reports the missing file.
+fn open_directory(wasi: &mut WasiCtxBuilder, file: &str) {
     if let Some(directory) = Path::new(file).parent().and_then(Path::to_str) {
         let directory = if directory.is_empty() { "." } else { directory };
         if directory != "." && Path::new(directory).parent().is_none() {
@@ -184,7 +187,7 @@ impl WasiHttpView for Context {
     }
 }
 
-/// The clock that guest and host share.
+/// The guest's clock, which the host can replace between two calls.
 #[derive(Clone)]
 struct GuestClock(Arc<Mutex<ClockHandle>>);
 
@@ -194,10 +197,10 @@ impl GuestClock {
     }
 
     fn set(&self, clock: ClockHandle) {
-        *self.reading() = clock;
+        *self.clock() = clock;
     }
 
-    fn reading(&self) -> MutexGuard<'_, ClockHandle> {
+    fn clock(&self) -> MutexGuard<'_, ClockHandle> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -208,11 +211,12 @@ impl HostMonotonicClock for GuestClock {
     }
 
     fn now(&self) -> u64 {
-        nanoseconds(self.reading().now())
+        nanoseconds(self.clock().now())
     }
 }
 
-/// Standard output or standard error of a guest: a stream that passes its [`Lines`] to a function.
+/// Standard output or standard error of a guest: a stream that splits text into [`Lines`] and
+/// passes each to a function.
 #[derive(Clone)]
 pub(crate) struct Output(Arc<Mutex<Lines>>);
 
@@ -221,7 +225,7 @@ impl Output {
         Self(Arc::new(Mutex::new(Lines::new(on_line))))
     }
 
-    /// Redirects further output to the destination of `replacement`, which must have no clone.
+    /// Redirects further output to the destination of `replacement`, which must not have a clone.
     fn redirect(&self, replacement: Self) {
         if let Ok(lines) = Arc::try_unwrap(replacement.0) {
             *self.lines() = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +245,7 @@ impl IsTerminal for Output {
 
 impl StdoutStream for Output {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        // Only WASI 0.3 uses it, which is not linked.
+        // Only WASI 0.3 uses this stream, and the linker does not link it.
         Box::new(tokio::io::sink())
     }
 

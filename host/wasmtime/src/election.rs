@@ -1,13 +1,13 @@
-//! The election component: the candidate that this program hosts.
+//! The election component: a candidate that runs as a guest in this process.
 
 use super::bindings::{self, Convert as _, types};
 use super::context::{Context, Grant, Output};
 use super::engine::{Engine, LeaderGuard};
 use super::error::{CheckError, ComponentError, StderrTail};
 use super::instances::{Functions, Instances};
-use super::linker::{Guarded, linker};
+use super::linker::{GateHooks, linker};
 use super::permits::{Permit, Urgency};
-use super::surroundings::{Carrier, Surroundings};
+use super::surroundings::{NetworkHooks, Surroundings};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -35,12 +35,12 @@ use zeroize::Zeroize as _;
 #[cfg(feature = "component")]
 pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
 
-/// Memory of one call, in bytes. The component uses a few hundred KiB.
+/// Maximum memory of one call, in bytes. The component uses a few hundred KiB.
 const MEMORY_LIMIT: usize = 64 * 1024 * 1024;
 
-/// Minimum lateness of a step of a candidate with a lease. The step must also be late by an eighth
-/// of the time left when it was due.
-const MIN_DELAY: Duration = Duration::from_millis(250);
+/// Minimum lateness that counts. A step of a candidate with a lease is late if its delay exceeds
+/// this duration, and an eighth of the time left when the step was due.
+const MIN_LATENESS: Duration = Duration::from_millis(250);
 
 /// The election component with the settings of one candidate.
 ///
@@ -52,25 +52,29 @@ pub struct ElectionComponent {
     functions: Functions,
     /// The settings, as the environment of each call.
     env: Arc<[(String, String)]>,
+    /// The runner's clock.
     clock: ClockHandle,
+    /// The runner's clock as the component reads it.
     guest_clock: ClockHandle,
-    /// The component's first clock reading in a step, in nanoseconds; 0 outside of steps. Its clock
-    /// continues from there.
+    /// The value that the component's first clock reading in a step returns, in nanoseconds; 0
+    /// outside of steps. The clock continues from there.
     step_start: Arc<AtomicU64>,
     clients: Arc<Clients>,
     surroundings: Option<Surroundings>,
+    /// The files that the settings name; unset before the first check.
     files: OnceLock<Vec<String>>,
+    /// The gate to the origins that the check returned; unset before the first check.
     granted_gate: OnceLock<Gate>,
     last_step: Mutex<LastStep>,
 }
 
-/// Denies the handler import. The component has entry points for platforms that call a handler from
-/// within. This host runs handlers in their own store, where it can stop them.
+/// Links the handler import to a function that traps. Only the component's entry points for other
+/// platforms call a handler. This host runs handlers in their own store, where it can stop them.
 fn deny_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
-    type Ended = (Result<(), String>,);
+    type TickResult = (Result<(), String>,);
     linker.instance(LEADER_HANDLER)?.func_wrap(
         "on-tick",
-        |_: StoreContextMut<'_, Context>, _: (types::Turn,)| -> wasmtime::Result<Ended> {
+        |_: StoreContextMut<'_, Context>, _: (types::Turn,)| -> wasmtime::Result<TickResult> {
             Err(wasmtime::format_err!("the election component may not run a handler here"))
         },
     )
@@ -106,7 +110,7 @@ impl ElectionComponent {
         settings: impl Into<Variables>,
         clock: &impl Clock,
     ) -> Result<Self, ComponentError> {
-        let (engine, settings) = (&engine.brief(), with_background(settings.into()));
+        let (engine, settings) = (&engine.pooled(), with_background(settings.into()));
         let failed = |error: wasmtime::Error| ComponentError::from_wasmtime(&error);
         let component = Component::from_binary(engine.wasmtime(), binary).map_err(failed)?;
         let functions = Functions::from_component(&component)?;
@@ -187,18 +191,19 @@ impl ElectionComponent {
         let sentence = |types::Complaint { setting, problem, advice }: &types::Complaint| {
             format!("{setting}: {problem}; {advice}")
         };
-        let refused =
-            |all: Vec<types::Complaint>| CheckError::Settings(all.iter().map(sentence).collect());
-        let needs: Needs = answer.map_err(refused)?.convert();
+        let check_error = |complaints: Vec<types::Complaint>| {
+            CheckError::Settings(complaints.iter().map(sentence).collect())
+        };
+        let needs: Needs = answer.map_err(check_error)?.convert();
         let allow = AllowList::from_needs(&needs)
             .map_err(|invalid| CheckError::Settings(vec![invalid.to_string()]))?;
-        // A second check of the same settings has the same needs.
+        // A second check of the same settings returns the same needs, so the first gate is kept.
         let _ = self.granted_gate.set(self.gate(allow));
         Ok(needs)
     }
 
-    /// Ensures that the component may send requests: [checks](Self::check) the settings if that was
-    /// not done.
+    /// Ensures that the component may send requests: [checks](Self::check) the settings unless they
+    /// have been checked.
     ///
     /// # Errors
     ///
@@ -216,16 +221,17 @@ impl ElectionComponent {
 
     /// Decides and performs the actions that are due. The WIT describes the arguments.
     ///
-    /// `elapsed` is a reading of this candidate's clock, and the report counts from it. The time
-    /// until the component starts is added to it: the wait for a permit, and a freeze before the
-    /// first poll.
+    /// `elapsed` is a reading of this candidate's clock. The times in the report count from it. The
+    /// component may start later, after a wait for a permit or a freeze of the process. It gets the
+    /// time of its start, and the report is corrected by the difference.
     ///
-    /// If a process has many elections, this first waits for a permit. Leaders come before other
-    /// candidates, and the leader whose time ends first comes first.
+    /// In a process with many elections, a step first waits for a permit. Leaders come before other
+    /// candidates, ordered by the end of their leadership.
     ///
     /// # Errors
     ///
-    /// Returns an error if the component trapped or broke its contract. Its state is then void.
+    /// Returns an error if the component trapped or broke its contract. The candidate's state is
+    /// then unusable.
     pub async fn step(
         &self,
         state: Option<&State>,
@@ -247,8 +253,8 @@ impl ElectionComponent {
         let arguments = || {
             // The component uses `elapsed` as the present, so the clock is read again at the last
             // moment. An older reading would end a leader's validity too early, which is harmless.
-            // But it would also date the observations of this step too early. In a later step, the
-            // component would then cut short a wait that the protocol requires.
+            // But it would also give the observations of this step too early a time. In a later
+            // step, the component would then cut short a wait that the protocol requires.
             let (now, ahead) = self.clock.read();
             delay = now.saturating_sub(elapsed);
             started_at = elapsed.saturating_add(delay);
@@ -256,9 +262,9 @@ impl ElectionComponent {
             // freeze in between would make its present too early for the whole step. A follower
             // would then take a beat for older than it is.
             self.step_start.store(nanoseconds(now.saturating_sub(ahead)), Ordering::Relaxed);
-            (state, nanoseconds(started_at), nanoseconds(ahead), event.map(bindings::event))
+            (state, nanoseconds(started_at), nanoseconds(ahead), event.map(bindings::convert_event))
         };
-        let result = self.call_at(permit, &self.functions.step, arguments).await;
+        let result = self.call_with_permit(permit, &self.functions.step, arguments).await;
         self.step_start.store(0, Ordering::Relaxed);
         let result: Result<(types::Report,), _> = result;
         let mut report: Report = match result {
@@ -310,11 +316,11 @@ impl ElectionComponent {
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
         let permit = self.engine.call_permit(Urgency::Other).await;
-        self.call_at(permit, function, || arguments).await
+        self.call_with_permit(permit, function, || arguments).await
     }
 
-    /// Calls a function. Evaluates the arguments when everything else is ready.
-    async fn call_at<P, R>(
+    /// Calls a function. Evaluates the arguments at the last moment, when the instance is ready.
+    async fn call_with_permit<P, R>(
         &self,
         permit: Permit,
         function: &ComponentExportIndex,
@@ -326,9 +332,9 @@ impl ElectionComponent {
     {
         let stderr_tail = StderrTail::default();
         let grant = self.grant(&stderr_tail);
-        // An instance that failed is gone by now, so the guest's output is complete.
+        // A failed instance has been dropped, so all of its output is in the tail.
         let result = self.instances.call(grant, function, arguments).await;
-        // Lets another call start.
+        // Allows another call to start.
         drop(permit);
         result.map_err(|error| stderr_tail.explain(&error))
     }
@@ -345,12 +351,14 @@ impl ElectionComponent {
         }
     }
 
+    /// Returns the capabilities of a call. Before a [check](Self::check), the gate denies all
+    /// requests.
     fn grant(&self, stderr_tail: &StderrTail) -> Grant<'_> {
         let granted = self.granted_gate.get();
         let gate: Box<dyn WasiHttpHooks> = match (&self.surroundings, granted) {
-            (Some(surroundings), _) => Box::new(Carrier(surroundings.network.clone())),
-            (None, Some(gate)) => Box::new(Guarded(gate.clone())),
-            (None, None) => Box::new(Guarded(self.gate(AllowList::default()))),
+            (Some(surroundings), _) => Box::new(NetworkHooks(surroundings.network.clone())),
+            (None, Some(gate)) => Box::new(GateHooks(gate.clone())),
+            (None, None) => Box::new(GateHooks(self.gate(AllowList::default()))),
         };
         let tail = stderr_tail.clone();
         Grant {
@@ -371,7 +379,7 @@ impl ElectionComponent {
     }
 }
 
-/// Adds the setting that states that this host sends background requests.
+/// Adds the setting with which the component leaves background requests to this host.
 fn with_background(settings: Variables) -> Variables {
     settings.with(variable::BACKGROUND, "true")
 }
@@ -388,29 +396,30 @@ impl Elector for ElectionComponent {
     }
 
     async fn send(&self, request: Request) -> Result<Response, Failure> {
-        let within = request.timeout;
+        let time_limit = request.timeout;
         let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
         let request = to_http(&request).map_err(|error| failed(FailureKind::Other, &error))?;
         let _permit = self.engine.request_permit(self.urgency(self.clock.now())).await;
         let answer = match (&self.surroundings, self.granted_gate.get()) {
             (Some(surroundings), _) => {
-                match timeout(within, surroundings.network.send(request)).await {
+                match timeout(time_limit, surroundings.network.send(request)).await {
                     Ok(answer) => answer.map_err(Failure::from),
                     Err(_) => Err(failed(FailureKind::Timeout, &"")),
                 }
             }
-            (None, Some(gate)) => gate.fetch(request, within).await,
+            (None, Some(gate)) => gate.fetch(request, time_limit).await,
             (None, None) => Err(failed(FailureKind::Denied, &"")),
         }?;
         Ok(from_http(answer))
     }
 
-    /// `None` if the step has not started.
+    /// Returns `None` if the step has not started.
     fn queue_time(&self) -> Option<Duration> {
         self.last_step().waited
     }
 
-    /// Also `None` after a recent report, because lateness concerns all steps of this engine.
+    /// Returns `None` also if a late step of this engine was reported recently, because lateness
+    /// concerns all of its steps.
     fn lateness(&self) -> Option<Duration> {
         self.last_step().late
     }
@@ -443,18 +452,19 @@ impl Drop for ElectionComponent {
     }
 }
 
-/// The host's view of a candidate's newest step. All instants are on the candidate's clock.
+/// The host's record of a candidate's last step. All times are readings of the candidate's clock.
 #[derive(Default)]
 struct LastStep {
-    /// Time that it waited for a permit; `None` before it starts.
+    /// Time for which the step waited for a permit; `None` before it starts.
     waited: Option<Duration>,
-    /// The end of the leadership by its report, or the deadline for a win with the acquired lease.
+    /// The end of the leadership, by the step's report. For a candidate that has acquired the lease:
+    /// the end of the time in which it can win.
     holds_until: Option<Duration>,
-    /// The due time of the next step, by its report.
+    /// The due time of the next step, by the step's report.
     due_at: Duration,
-    /// Lateness of its start, if the candidate had a lease and it should be reported.
+    /// Lateness of the step's start, if it should be reported.
     late: Option<Duration>,
-    /// Set while the candidate leads by its report.
+    /// Counts the candidate among the leaders; set while it leads.
     leader: Option<LeaderGuard>,
 }
 
@@ -464,26 +474,26 @@ impl LastStep {
         (self.waited, self.late) = (None, None);
     }
 
-    /// Records its start at `now`. Returns its lateness for a candidate with a lease; `None` if it
-    /// is in time.
+    /// Records that the step started at `now`. Returns its lateness; `None` if it is in time or the
+    /// candidate has no lease.
     fn on_start(&mut self, requested_at: Duration, now: Duration) -> Option<Duration> {
         self.waited = Some(now.saturating_sub(requested_at));
-        // If its time had expired before, lateness costs nothing.
+        // If the time with the lease ended before the step was due, lateness costs nothing.
         let left = self.holds_until?.checked_sub(self.due_at).filter(|left| !left.is_zero())?;
         let late = now.saturating_sub(self.due_at);
-        (late > MIN_DELAY.max(left / 8)).then_some(late)
+        (late > MIN_LATENESS.max(left / 8)).then_some(late)
     }
 
     /// Records the report of a step that started at `started_at` and ended at `ended_at`.
     fn on_report(&mut self, report: &Report, started_at: Duration, ended_at: Duration) {
-        let after = |span| started_at.saturating_add(span);
+        let from_start = |span| started_at.saturating_add(span);
         let holds_for = match &report.role {
             Role::Leading(leadership) => Some(leadership.valid_for),
             _ => report.wins_within,
         };
-        self.holds_until = holds_for.map(after);
-        // A long step does not make the next one late.
-        self.due_at = after(report.again_in).max(ended_at);
+        self.holds_until = holds_for.map(from_start);
+        // The next step is not late only because this one took long.
+        self.due_at = from_start(report.again_in).max(ended_at);
     }
 
     /// Counts the candidate among the leaders on `engine` if it leads by this report.

@@ -23,26 +23,28 @@ use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// Concurrent calls of the election component. Further calls wait for a [permit](PermitPool).
+/// Maximum number of concurrent calls of the election component. Further calls wait for a
+/// [permit](PermitPool).
 const MAX_CALLS: u16 = 64;
 
-/// Minimum number of concurrent calls, however few descriptors there are.
+/// Number of concurrent calls that are allowed however few descriptors there are.
 const MIN_CALLS: u16 = 4;
 
-/// Descriptors reserved for each call. A call has one connection, sometimes a second one; the rest
-/// of the process needs the others.
+/// Number of file descriptors for each concurrent call. A call uses one or two of them for its
+/// connections; the others are for the rest of the
+/// process.
 const DESCRIPTORS_PER_CALL: u64 = 10;
 
-/// Instances that are kept between two calls.
+/// Maximum number of instances that are kept between two calls.
 pub(super) const MAX_IDLE_INSTANCES: u16 = 16;
 
-/// Reads of orders per second, by all leaders on one engine.
+/// Maximum number of reads of orders per second, by all leaders on one engine.
 const ORDER_READS_PER_SECOND: u32 = 50;
 
 /// Minimum time between two reports that leaders are late.
 const LATE_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Bytes of an instance that stay mapped when it ends.
+/// Maximum number of bytes of an instance that stay mapped after its end, for the next instance.
 const RESIDENT_BYTES: usize = 1024 * 1024;
 
 /// Compiles and runs components. Clones share everything.
@@ -50,12 +52,15 @@ const RESIDENT_BYTES: usize = 1024 * 1024;
 pub struct Engine {
     /// For handlers, of any size.
     wasmtime: wasmtime::Engine,
-    /// For the election component: small and called many times a minute.
-    brief: wasmtime::Engine,
+    /// For the election component: small and called many times a minute. Reuses the memory of its
+    /// instances.
+    pooled: wasmtime::Engine,
     handlers: Arc<Compiled>,
+    /// Permits for calls of the election component.
     call_permits: Arc<PermitPool>,
     /// Permits for idle instances.
     idle_permits: Arc<Semaphore>,
+    /// Permits for background requests.
     request_permits: Arc<PermitPool>,
     /// The number of leaders.
     leaders: Arc<AtomicU32>,
@@ -78,8 +83,9 @@ impl Engine {
     /// Returns an error if this machine cannot run compiled WebAssembly.
     pub fn new() -> Result<Self, EngineError> {
         let cache_directory = cache::default_directory();
-        let cache_directory =
-            cache_directory.as_ref().map(|(directory, named)| (directory.as_path(), *named));
+        let cache_directory = cache_directory
+            .as_ref()
+            .map(|(directory, is_explicit)| (directory.as_path(), *is_explicit));
         Self::with_cache_directory(cache_directory)
             .map_err(|error| EngineError::from_wasmtime(&error))
     }
@@ -102,7 +108,7 @@ impl Engine {
         let mut config = Config::new();
         config.epoch_interruption(true);
         let (cache, cache_problem) = match cache_directory
-            .map(|(directory, named)| cache::open(directory, named))
+            .map(|(directory, is_explicit)| cache::open(directory, is_explicit))
             .transpose()
         {
             Ok(cache) => (cache.flatten(), None),
@@ -110,33 +116,30 @@ impl Engine {
         };
         config.cache(cache);
         let wasmtime = wasmtime::Engine::new(&config)?;
-        config.allocation_strategy(pool());
-        // Without enough address space, memory is mapped anew for each step.
-        let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
-        let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
-        let calls = usize::from(calls(descriptors()));
-        // Few connections suffice for many elections.
+        config.allocation_strategy(instance_pool());
+        // Without enough address space for a pool, each instance maps its own memory.
+        let pooled = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
+        let ticker = Arc::new(Ticker::start([wasmtime.weak(), pooled.weak()])?);
+        let calls = usize::from(max_calls(max_descriptors()));
+        // Few connections suffice for the background requests of many elections.
         let (call_permits, request_permits) = (permit_pool(calls), permit_pool(calls / 2));
-        let idle_permits = Arc::new(Semaphore::new(MAX_IDLE_INSTANCES.into()));
-        let (ticker, late_reported_at, handlers) = (Some(ticker), Arc::default(), Arc::default());
-        let leaders = Arc::default();
         Ok(Self {
             wasmtime,
-            brief,
-            handlers,
+            pooled,
+            handlers: Arc::default(),
             call_permits,
-            idle_permits,
+            idle_permits: Arc::new(Semaphore::new(MAX_IDLE_INSTANCES.into())),
             request_permits,
-            leaders,
-            late_reported_at,
-            ticker,
+            leaders: Arc::default(),
+            late_reported_at: Arc::default(),
+            ticker: Some(ticker),
             cache_problem,
         })
     }
 
-    /// Returns the reason why compiled code is not cached, if it has a directory: other users could
-    /// write there, or an explicit directory cannot be used. Components are then compiled at each
-    /// start.
+    /// Returns the reason why compiled code is not cached, for a warning: other users could write
+    /// to the directory, or an explicit directory cannot be used. Components are then compiled at
+    /// each start. Returns `None` if code is cached, or if there is no usable default directory.
     #[must_use]
     pub fn cache_problem(&self) -> Option<&str> {
         self.cache_problem.as_deref()
@@ -159,19 +162,19 @@ impl Engine {
         self.handlers.get(binary, || Component::from_binary(&self.wasmtime, binary))
     }
 
-    /// Returns the engine for components that run briefly and often.
-    pub(crate) fn brief(&self) -> Self {
-        Self { wasmtime: self.brief.clone(), ..self.clone() }
+    /// Returns the engine for the election component.
+    pub(crate) fn pooled(&self) -> Self {
+        Self { wasmtime: self.pooled.clone(), ..self.clone() }
     }
 
-    /// Waits until one more call may start on the [brief](Self::brief) engine. The permit is held
-    /// until the call has ended.
+    /// Waits until one more call may start on the [pooled](Self::pooled) engine. The caller drops
+    /// the permit when the call has ended.
     pub(super) async fn call_permit(&self, urgency: Urgency) -> Permit {
         self.call_permits.get(urgency).await
     }
 
-    /// Holds other candidates back after a leader's step started late. Returns true if that should
-    /// be reported, because the last report is old enough.
+    /// Holds other candidates back after a leader's step started late. Returns true if the lateness
+    /// should be reported: the last report is old enough.
     pub(super) fn on_late_step(&self) -> bool {
         // Steps cannot be late in simulated time.
         if self.ticker.is_none() {
@@ -194,19 +197,21 @@ impl Engine {
         LeaderGuard(self.leaders.clone())
     }
 
-    /// Returns the interval at which each leader may read its orders; `None` for its own interval.
+    /// Returns the interval at which each leader may read its orders. Returns `None` if there are
+    /// few leaders, and the default interval is long enough.
     pub(super) fn orders_interval(&self) -> Option<Duration> {
         let interval =
             Duration::from_secs(1) * self.leaders.load(Ordering::Relaxed) / ORDER_READS_PER_SECOND;
         Some(interval).filter(|interval| *interval > limits::DEFAULT_ORDERS)
     }
 
-    /// Waits until one more background request may be sent. The permit is held until its response.
+    /// Waits until one more background request may be sent. The caller drops the permit after the
+    /// response.
     pub(super) async fn request_permit(&self, urgency: Urgency) -> Permit {
         self.request_permits.get(urgency).await
     }
 
-    /// Returns the permits for idle instances on the brief engine.
+    /// Returns the permits for idle instances on the pooled engine.
     pub(super) fn idle_permits(&self) -> &Arc<Semaphore> {
         &self.idle_permits
     }
@@ -244,11 +249,12 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Returns the number of concurrent calls for this number of descriptors, if they are limited.
-fn calls(descriptors: Option<u64>) -> u16 {
-    let enough =
+/// Returns the number of concurrent calls for a limit of descriptors. With `None`, they are not
+/// limited.
+fn max_calls(descriptors: Option<u64>) -> u16 {
+    let calls =
         descriptors.map(|all| u16::try_from(all / DESCRIPTORS_PER_CALL).unwrap_or(MAX_CALLS));
-    enough.unwrap_or(MAX_CALLS).clamp(MIN_CALLS, MAX_CALLS)
+    calls.unwrap_or(MAX_CALLS).clamp(MIN_CALLS, MAX_CALLS)
 }
 
 /// Returns a pool of `total` permits. A quarter of them is reserved for leaders.
@@ -256,19 +262,20 @@ fn permit_pool(total: usize) -> Arc<PermitPool> {
     PermitPool::new(total, total * 3 / 4)
 }
 
-/// Returns the maximum number of descriptors of this process.
+/// Returns the maximum number of descriptors of this process; `None` if there is no limit.
 #[cfg(unix)]
-fn descriptors() -> Option<u64> {
+fn max_descriptors() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
 #[cfg(not(unix))]
-fn descriptors() -> Option<u64> {
+fn max_descriptors() -> Option<u64> {
     None
 }
 
-/// Linux reports which pages were written, so only these are cleared.
-fn pool() -> InstanceAllocationStrategy {
+/// Returns the pool of the memory of instances. If the kernel reports which pages an instance
+/// wrote, only these are cleared.
+fn instance_pool() -> InstanceAllocationStrategy {
     let instances = u32::from(MAX_CALLS + MAX_IDLE_INSTANCES);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
@@ -288,13 +295,14 @@ type CompiledSlot = Mutex<Option<Component>>;
 /// Keeps a component available to other handlers.
 pub(crate) type ComponentGuard = Arc<CompiledSlot>;
 
-/// The components of handlers in use: all slots, by the hash of the component's bytes. Each is
-/// compiled once for all elections with that handler.
+/// The compiled components of handlers in use, by the hash of their bytes. Each is compiled once
+/// for all elections with that handler.
 #[derive(Default)]
 struct Compiled(Mutex<HashMap<[u8; 32], Weak<CompiledSlot>>>);
 
 impl Compiled {
-    /// Returns the component, and compiles it if no handler has it. Concurrent callers wait.
+    /// Returns the component, and compiles it if no handler has it. A concurrent caller waits for
+    /// the result.
     ///
     /// # Errors
     ///
@@ -362,7 +370,7 @@ mod tests {
         let engine = Engine::with_cache(None).unwrap();
         let mut leaders: Vec<_> = (0..500).map(|_| engine.register_leader()).collect();
         assert_eq!(engine.orders_interval(), None);
-        leaders.extend((0..4_500).map(|_| engine.brief().register_leader()));
+        leaders.extend((0..4_500).map(|_| engine.pooled().register_leader()));
         assert_eq!(engine.orders_interval(), Some(Duration::from_secs(100)));
         leaders.truncate(1_000);
         assert_eq!(engine.orders_interval(), Some(Duration::from_secs(20)));
@@ -371,7 +379,7 @@ mod tests {
     #[test]
     fn few_descriptors_allow_few_concurrent_calls() {
         let limits = [Some(20), Some(40), Some(200), Some(1024), Some(u64::MAX), None];
-        assert_eq!(limits.map(calls), [4, 4, 20, 64, 64, 64]);
+        assert_eq!(limits.map(max_calls), [4, 4, 20, 64, 64, 64]);
     }
 
     #[test]

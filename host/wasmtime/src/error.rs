@@ -43,7 +43,7 @@ impl EngineError {
 /// An error of [`ElectionComponent::check`](super::ElectionComponent::check).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CheckError {
-    /// The settings are wrong. Has all complaints, each with the variable of its setting.
+    /// The settings are invalid. Contains all complaints, each with the variable of its setting.
     #[error("{}", .0.join(". "))]
     Settings(Vec<String>),
     /// The component itself failed.
@@ -51,11 +51,11 @@ pub enum CheckError {
     Component(#[from] ComponentError),
 }
 
-/// Bytes of the component's standard error that are kept, for the text of a trap.
+/// Maximum length of [`StderrTail`], in bytes.
 const TAIL_BYTES: usize = 2048;
 
-/// The newest bytes of the component's standard error. After a panic they have the message that the
-/// trap lacks.
+/// The newest bytes of the component's standard error. After a panic, they contain its message,
+/// which the trap lacks.
 #[derive(Clone, Default)]
 pub(super) struct StderrTail(Arc<Mutex<String>>);
 
@@ -69,6 +69,7 @@ impl StderrTail {
         text.drain(..cut);
     }
 
+    /// Returns the error of a trap, with the text on standard error if there is any.
     pub(super) fn explain(&self, error: &wasmtime::Error) -> ComponentError {
         let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let message = text.trim();
@@ -79,7 +80,7 @@ impl StderrTail {
     }
 }
 
-/// Returns the reason why a handler trapped or could not start, in words for its author.
+/// Returns the reason why a handler trapped or could not start, for its author.
 pub(super) fn explain_trap(error: &wasmtime::Error) -> String {
     match error.downcast_ref::<Trap>() {
         Some(Trap::UnreachableCodeReached) => {

@@ -1,10 +1,10 @@
-//! Handlers that are components of the user: the world `leader`.
+//! Component handlers: components of the user with the world `leader`.
 
 #[cfg(test)]
 mod tests;
 
 use super::error::explain_trap;
-use super::linker::Guarded;
+use super::linker::GateHooks;
 use crate::bindings::{Convert as _, LeaderPre};
 use crate::{ComponentGuard, Context, Engine, Grant, Output};
 use std::fmt;
@@ -21,11 +21,12 @@ use tenure_core::Turn;
 use wasmtime::component::Component;
 use wasmtime::{Store, UpdateDeadline};
 
-/// Default memory of a turn, in bytes. Languages with their own runtime start at some 30 MiB.
+/// Default maximum memory of a turn, in bytes. Languages with their own runtime start at some 30
+/// MiB.
 pub const MEMORY_LIMIT: usize = 256 * 1024 * 1024;
 
-/// Minimum memory that the host holds for a turn, in bytes: two of the largest requests. With a
-/// higher memory limit, it is half of that limit.
+/// Smallest budget of host memory for a turn, in bytes: enough for two of the largest requests. The
+/// budget is half of the turn's memory limit if that is more.
 const MIN_BUDGET: usize = 16 * 1024 * 1024;
 
 /// Maximum time that a handler may wait for a response, or for its next part.
@@ -36,11 +37,11 @@ const MAX_RESPONSE: u64 = 1024 * 1024 * 1024;
 
 /// The options of a handler.
 pub struct Options {
-    /// Its whole environment.
+    /// The handler's whole environment.
     pub env: Vec<(String, String)>,
-    /// The hosts to which it may send requests. Names that resolve to an address of this machine or
-    /// its link, or to Azure's wire server, are still refused. Such targets are allowed by address
-    /// only.
+    /// The hosts to which the handler may send requests. Names that resolve to an address of this
+    /// machine or its link, or to Azure's wire server, are still refused. Such targets are allowed
+    /// by address only.
     pub allow: AllowList,
     /// Called with each line of its standard output and standard error, and with the host's remarks
     /// about its requests (`tenure: …`).
@@ -51,9 +52,9 @@ pub struct Options {
     pub output: Option<LineSink>,
     /// Maximum total size of a turn's memories, in bytes. A handler that needs more traps.
     ///
-    /// In addition, the host holds at most half as much for a turn, or 16 MiB if that is more. This
-    /// covers headers, and bodies in transit. A request beyond it fails, and a handler that only
-    /// collects headers traps.
+    /// In addition, a turn may use host memory for headers, and for bodies in transit: half as
+    /// much, or 16 MiB if that is more. A request beyond it fails, and a handler that only collects
+    /// headers traps.
     pub memory_limit: usize,
 }
 
@@ -71,8 +72,9 @@ impl Default for Options {
 /// A component that exports `leader-handler`. Each turn runs on a new instance in its own store,
 /// without any credential of the election.
 ///
-/// It is compiled on loading, unless it is in the engine's cache, or another handler on this engine
-/// has the same component. That can take seconds: on a busy runtime, load it in `spawn_blocking`.
+/// Loading compiles the component, unless it is in the engine's cache, or another handler on this
+/// engine has the same component. That can take seconds: on a busy runtime, load it in
+/// `spawn_blocking`.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -82,7 +84,7 @@ impl Default for Options {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (engine, clock) = (Engine::new()?, BootClock::new());
-/// // It can reach only allowed hosts.
+/// // The handler can reach only allowed hosts.
 /// let mut allow = AllowList::default();
 /// allow.allow("https://example.com")?;
 /// let options = Options {
@@ -145,8 +147,9 @@ impl ComponentHandler {
             .compile(binary)
             .map_err(|error| InvalidHandler::new(format!("is not a valid component: {error:#}")))?;
         require_export(engine, &component)?;
-        let kind = component.component_type();
-        let imports = kind.imports(engine.wasmtime()).map(|(name, _)| name.to_owned()).collect();
+        let component_type = component.component_type();
+        let imports =
+            component_type.imports(engine.wasmtime()).map(|(name, _)| name.to_owned()).collect();
         let linked = crate::linker(engine).and_then(|linker| linker.instantiate_pre(&component));
         let linked = linked.map_err(|error| {
             InvalidHandler::new(format!("imports an interface that handlers do not get: {error:#}"))
@@ -169,8 +172,8 @@ impl ComponentHandler {
         })
     }
 
-    /// Returns its imported interfaces, like `wasi:http/outgoing-handler@0.2.4`. They show its
-    /// possible access to the host.
+    /// Returns the interfaces that the handler imports, like `wasi:http/outgoing-handler@0.2.4`.
+    /// They show the access that it can have to the host.
     pub fn imports(&self) -> &[String] {
         &self.imports
     }
@@ -183,9 +186,9 @@ impl ComponentHandler {
         lines: &TurnLines,
     ) -> Store<Context> {
         let mut env = self.env.clone();
-        if let Some(parent) = TraceParent::current() {
+        if let Some(trace_parent) = TraceParent::current() {
             env.retain(|(name, _)| name != "TRACEPARENT");
-            env.push(("TRACEPARENT".to_owned(), parent.to_string()));
+            env.push(("TRACEPARENT".to_owned(), trace_parent.to_string()));
         }
         let grant = Grant {
             env: env.into(),
@@ -193,13 +196,13 @@ impl ComponentHandler {
             stdout: Some(Output::new(lines.writer(Stream::Stdout))),
             stderr: Output::new(lines.writer(Stream::Stderr)),
             clock: self.clock.clone(),
-            gate: Box::new(Guarded(gate)),
+            gate: Box::new(GateHooks(gate)),
             memory: self.memory_limit,
             budget,
             surroundings: None,
         };
         let mut store = crate::store(&self.engine, grant);
-        // Ends code that never waits; the runner ends waiting code.
+        // Interrupts code that never waits. The runner ends code that waits.
         let lease = lease.clone();
         store.epoch_deadline_callback(move |_| {
             Ok(match lease.is_lost() {
@@ -228,7 +231,7 @@ impl ComponentHandler {
             handler.call_on_tick(&mut store, &turn).await
         };
         let result = self.engine.run_interruptible(Some(lease), run_turn).await;
-        // The trap itself has less detail.
+        // If the host made the guest trap, its reason says more than the trap.
         result.map_err(|trap| store.data().termination_reason().map_or(trap, wasmtime::Error::msg))
     }
 }
@@ -256,7 +259,8 @@ impl fmt::Debug for ComponentHandler {
     }
 }
 
-/// Reports files that are often mistaken for components with their own errors.
+/// Rejects files that are not components. A core module has its own error, because it is often
+/// mistaken for a component.
 fn reject_other_files(binary: &[u8]) -> Result<(), InvalidHandler> {
     match binary {
         [b'\0', b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
@@ -272,8 +276,8 @@ fn require_export(engine: &Engine, component: &Component) -> Result<(), InvalidH
     if component.get_export_index(None, LEADER_HANDLER).is_some() {
         return Ok(());
     }
-    let kind = component.component_type();
-    let exports: Vec<_> = kind.exports(engine.wasmtime()).map(|(name, _)| name).collect();
+    let component_type = component.component_type();
+    let exports: Vec<_> = component_type.exports(engine.wasmtime()).map(|(name, _)| name).collect();
     let exports = match exports.as_slice() {
         [] => "nothing".to_owned(),
         names => names.join(", "),

@@ -1,8 +1,9 @@
 //! Instances of the election component, and its functions.
 //!
-//! An instance that has answered is kept for the next call of any candidate, because creating and
-//! dropping one costs more than most steps. An instance is dropped if it trapped, still holds host
-//! resources, or has grown. A candidate's memory is in its state, never in an instance.
+//! After a call, an instance is kept for the next call of any candidate, because creating and
+//! dropping an instance costs more than most steps. An instance is dropped if it trapped, still
+//! holds host resources, or has grown. The memory of a candidate is in its state, not in an
+//! instance.
 
 use super::context::{Context, Grant, store};
 use super::engine::Engine;
@@ -16,11 +17,11 @@ use wasmtime::{Result, Store, format_err};
 
 const INTERFACE: &str = "tenure:election/election@0.1.0";
 
-/// Calls after which an instance is dropped, which frees any memory that it has leaked.
+/// Maximum number of calls of an instance. Dropping it then frees memory that it has leaked.
 const MAX_CALLS: u32 = 10_000;
 
-/// Maximum number of bytes that a call copies between host and instance. A list of blobs needs
-/// most.
+/// Maximum number of bytes that a call copies between host and instance. A list of blobs is the
+/// largest.
 const MAX_COPIED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Maximum memory of an idle instance, in bytes. A new one has a few hundred KiB.
@@ -35,13 +36,14 @@ pub(super) struct Instances {
 
 struct IdleInstance {
     instance: LiveInstance,
-    /// A permit of this engine for idle instances.
+    /// A permit of the engine for an idle instance.
     _permit: OwnedSemaphorePermit,
 }
 
 struct LiveInstance {
     store: Store<Context>,
     instance: Instance,
+    /// The number of finished calls.
     calls: u32,
 }
 
@@ -50,12 +52,12 @@ impl Instances {
         Self { engine, component, idle: Mutex::default() }
     }
 
-    /// Calls a function with these capabilities. Evaluates the arguments when everything else is
-    /// ready.
+    /// Calls a function with these capabilities. Evaluates the arguments at the last moment, when
+    /// the instance is ready.
     ///
     /// # Errors
     ///
-    /// Returns an error if it trapped or broke its contract.
+    /// Returns an error if the component trapped or broke its contract.
     pub(super) async fn call<P, R>(
         &self,
         grant: Grant<'_>,
@@ -66,23 +68,23 @@ impl Instances {
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        let mut running = self.get(grant).await?;
-        let LiveInstance { store, instance, calls } = &mut running;
+        let mut live = self.get_or_create(grant).await?;
+        let LiveInstance { store, instance, calls } = &mut live;
         let function = instance.get_func(&mut *store, function);
         let function = function.ok_or_else(|| format_err!("no such function"))?;
         let function = function.typed::<P, R>(&*store)?;
-        let answer = function.call_async(&mut *store, arguments());
-        let answer = self.engine.run_interruptible(None, answer).await?;
+        let call = function.call_async(&mut *store, arguments());
+        let result = self.engine.run_interruptible(None, call).await?;
         *calls += 1;
         // The grant ends here, whether the instance is kept or not.
         if store.data_mut().end_call() < MAX_IDLE_MEMORY && *calls < MAX_CALLS {
-            self.park(running);
+            self.keep_idle(live);
         }
-        Ok(answer)
+        Ok(result)
     }
 
-    async fn get(&self, grant: Grant<'_>) -> Result<LiveInstance> {
-        // The most recently used one: its memory is most likely still in the processor's caches.
+    async fn get_or_create(&self, grant: Grant<'_>) -> Result<LiveInstance> {
+        // The most recently used instance: its memory is most likely in the processor's caches.
         let idle = self.idle().pop();
         if let Some(IdleInstance { mut instance, .. }) = idle {
             instance.store.data_mut().resume(grant);
@@ -91,12 +93,14 @@ impl Instances {
         }
         let mut store = store(&self.engine, grant);
         store.set_hostcall_fuel(MAX_COPIED_BYTES);
-        let instance = self.component.instantiate_async(&mut store);
-        let instance = self.engine.run_interruptible(None, instance).await?;
+        let instantiation = self.component.instantiate_async(&mut store);
+        let instance = self.engine.run_interruptible(None, instantiation).await?;
         Ok(LiveInstance { store, instance, calls: 0 })
     }
 
-    fn park(&self, instance: LiveInstance) {
+    /// Keeps an instance for another call, unless it holds a handle or the engine has enough idle
+    /// instances.
+    fn keep_idle(&self, instance: LiveInstance) {
         let Ok(permit) = self.engine.idle_permits().clone().try_acquire_owned() else { return };
         if instance.store.data().has_no_handles() {
             self.idle().push(IdleInstance { instance, _permit: permit });

@@ -15,7 +15,7 @@
 //! let settings = Settings::new("jobs/nightly-report", Credential::Environment);
 //! let settings = CandidateSettings::from(settings).with_schedule(Schedule::WhileLeading);
 //! let elector = ElectionComponent::new(&engine, settings, &clock)?;
-//! // All complaints about the settings at once, before anything is sent.
+//! // Returns all complaints about the settings at once, and sends nothing.
 //! elector.check().await?;
 //! let work = handler::from_fn(|turn, _lease| async move {
 //!     println!("it leads under term {}", turn.term);

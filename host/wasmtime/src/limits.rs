@@ -14,27 +14,30 @@ use wasmtime_wasi_http::p2::types::{
     HostFutureIncomingResponse, HostIncomingResponse, HostOutgoingRequest, HostOutgoingResponse,
 };
 
-/// Instances, memories and tables of one guest: a composed one has several.
-const INSTANCES: usize = 64;
+/// Maximum number of instances, of memories and of tables of one guest. A composed guest has
+/// several.
+const MAX_INSTANCES: usize = 64;
 
-/// Maximum number of elements in all of its tables together.
-const ELEMENTS: usize = 1_000_000;
+/// Maximum number of elements in all tables of a guest together.
+const MAX_ELEMENTS: usize = 1_000_000;
 
-/// Calls between two counts. One call adds less than a MiB.
+/// Number of calls of host functions between two counts of the held memory. One call adds less than
+/// a MiB.
 const CALLS_PER_COUNT: u8 = 8;
 
 /// Counts all memories and tables of a guest together. A guest that exceeds the limit traps, with a
 /// text that explains it.
 pub(super) struct Limits {
-    /// In bytes.
-    memory: usize,
+    /// Maximum size of all memories, in bytes.
+    memory_limit: usize,
+    /// Size of all memories, in bytes.
     memory_used: usize,
     elements_used: usize,
 }
 
 impl Limits {
-    pub(super) fn new(memory: usize) -> Self {
-        Self { memory, memory_used: 0, elements_used: 0 }
+    pub(super) fn new(memory_limit: usize) -> Self {
+        Self { memory_limit, memory_used: 0, elements_used: 0 }
     }
 
     /// Returns the size of all memories, in bytes.
@@ -43,7 +46,8 @@ impl Limits {
     }
 }
 
-/// Adds growth to `used` if that stays within the limit.
+/// Adds the growth of one memory or table to `used` if the sum is within the limit. Returns false
+/// if the growth exceeds the guest's own maximum.
 fn grow(
     used: &mut usize,
     limit: usize,
@@ -51,7 +55,7 @@ fn grow(
     maximum: Option<usize>,
     too_much: impl FnOnce() -> Error,
 ) -> Result<bool> {
-    // Beyond the guest's own declared maximum, growth fails as on any host.
+    // Such growth fails on any host, so the guest is prepared for it.
     if maximum.is_some_and(|maximum| desired > maximum) {
         return Ok(false);
     }
@@ -70,7 +74,7 @@ impl ResourceLimiter for Limits {
         desired: usize,
         maximum: Option<usize>,
     ) -> Result<bool> {
-        let limit = self.memory;
+        let limit = self.memory_limit;
         grow(&mut self.memory_used, limit, (current, desired), maximum, || {
             format_err!("it needs more memory than its limit, {} MiB", limit / (1024 * 1024))
         })
@@ -82,29 +86,30 @@ impl ResourceLimiter for Limits {
         desired: usize,
         maximum: Option<usize>,
     ) -> Result<bool> {
-        grow(&mut self.elements_used, ELEMENTS, (current, desired), maximum, || {
-            format_err!("its tables need more than {ELEMENTS} elements")
+        grow(&mut self.elements_used, MAX_ELEMENTS, (current, desired), maximum, || {
+            format_err!("its tables need more than {MAX_ELEMENTS} elements")
         })
     }
 
     fn instances(&self) -> usize {
-        INSTANCES
+        MAX_INSTANCES
     }
 
     fn tables(&self) -> usize {
-        INSTANCES
+        MAX_INSTANCES
     }
 
     fn memories(&self) -> usize {
-        INSTANCES
+        MAX_INSTANCES
     }
 }
 
-/// Counts the memory behind a guest's handles, and removes them when it exceeds the budget.
+/// Counts the host's memory behind a guest's handles. When it exceeds the budget, the guest loses
+/// its handles.
 pub(super) struct Holdings {
     budget: Budget,
-    /// Calls until the next count.
-    calls: u8,
+    /// Number of calls of host functions until the next count.
+    calls_until_count: u8,
     /// An empty table that replaces the guest's own once the budget is used up. Every further call
     /// of the guest then traps.
     empty_table: Option<ResourceTable>,
@@ -112,10 +117,10 @@ pub(super) struct Holdings {
 
 impl Holdings {
     pub(super) fn new(budget: Budget) -> Self {
-        Self { budget, calls: 0, empty_table: None }
+        Self { budget, calls_until_count: 0, empty_table: None }
     }
 
-    /// Returns the table for the next call of the guest.
+    /// Returns the table for the guest's next call of a host function.
     pub(super) fn table<'a>(
         &'a mut self,
         guest_table: &'a mut ResourceTable,
@@ -126,7 +131,7 @@ impl Holdings {
         self.empty_table.as_mut().unwrap_or(guest_table)
     }
 
-    /// Returns the reason why the guest was ended, if it was ended for its memory.
+    /// Returns the reason why the guest traps, if it has exceeded its budget.
     pub(super) fn termination_reason(&self) -> Option<String> {
         self.empty_table.as_ref()?;
         let limit = self.budget.limit();
@@ -136,11 +141,11 @@ impl Holdings {
     }
 
     fn count(&mut self, table: &mut ResourceTable) {
-        if self.calls > 0 {
-            self.calls -= 1;
+        if self.calls_until_count > 0 {
+            self.calls_until_count -= 1;
             return;
         }
-        self.calls = CALLS_PER_COUNT;
+        self.calls_until_count = CALLS_PER_COUNT;
         let mut counted = HashSet::new();
         let total = table.iter_mut().map(|entry| held_bytes(entry, &mut counted)).sum();
         if !self.budget.set_handle_bytes(total) {
@@ -151,7 +156,8 @@ impl Holdings {
     }
 }
 
-/// Returns the bytes of one handle. Shared headers are counted once.
+/// Returns the number of bytes behind one handle. `counted` has the headers that several handles
+/// share and that are counted already.
 fn held_bytes(entry: &(dyn Any + Send), counted: &mut HashSet<*const HeaderMap>) -> usize {
     let mut weigh_once = |headers: &HeaderMap| match counted.insert(headers) {
         true => Budget::weight(headers),
@@ -267,8 +273,8 @@ mod tests {
     #[test]
     fn tables_are_counted_together() {
         let mut limits = Limits::new(0);
-        assert!(limits.table_growing(0, ELEMENTS / 2, None).unwrap());
-        assert!(limits.table_growing(0, ELEMENTS / 2 + 1, None).is_err());
+        assert!(limits.table_growing(0, MAX_ELEMENTS / 2, None).unwrap());
+        assert!(limits.table_growing(0, MAX_ELEMENTS / 2 + 1, None).is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The imports of a guest, and its requests: `wasi:http` on a [`Gate`].
+//! Links the imports of guests: WASI 0.2. HTTP requests of a guest go through a [`Gate`].
 
 use super::context::Context;
 use super::engine::Engine;
@@ -11,29 +11,30 @@ use wasmtime_wasi_http::p2::bindings::http::types::{self, ErrorCode};
 use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequest};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttp, WasiHttpHooks, WasiHttpView};
 
-/// The interface that sends requests. The linker uses it for all other 0.2 versions too.
+/// The interface that sends requests. The linker also uses this definition for imports of other 0.2
+/// versions.
 const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
 
 /// The interface of the environment.
 const ENVIRONMENT: &str = "wasi:cli/environment@0.2.12";
 
 type Arguments = (Resource<HostOutgoingRequest>, Option<Resource<RequestOptions>>);
-type Answer = std::result::Result<Resource<HostFutureIncomingResponse>, ErrorCode>;
+type HandleResult = std::result::Result<Resource<HostFutureIncomingResponse>, ErrorCode>;
 
 /// Links all imports of a guest: WASI 0.2 with limits.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<Context>> {
     let mut linker = Linker::new(engine.wasmtime());
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    add_variables(&mut linker)?;
+    add_environment(&mut linker)?;
     let http = types::LinkOptions::default();
     types::add_to_linker::<_, WasiHttp>(&mut linker, &http, Context::http)?;
-    add_sending(&mut linker)?;
+    add_outgoing_handler(&mut linker)?;
     Ok(linker)
 }
 
-/// Links the environment. The engine's own implementation would copy it for each call, and again
-/// for each read by the guest.
-fn add_variables(linker: &mut Linker<Context>) -> Result<()> {
+/// Links the environment. Wasmtime's own implementation would copy it for each call, and again for
+/// each read by the guest.
+fn add_environment(linker: &mut Linker<Context>) -> Result<()> {
     linker.allow_shadowing(true);
     let get_environment = |store: StoreContextMut<'_, Context>, (): ()| Ok((store.data().env(),));
     linker.instance(ENVIRONMENT)?.func_wrap("get-environment", get_environment)?;
@@ -41,42 +42,42 @@ fn add_variables(linker: &mut Linker<Context>) -> Result<()> {
     Ok(())
 }
 
-/// Links the sending of requests. The engine's own implementation would keep the options of each
-/// request, because the guest can no longer drop them. Its table would be full after some thousand
-/// requests of one turn.
-fn add_sending(linker: &mut Linker<Context>) -> Result<()> {
+/// Links the function that sends requests. Wasmtime's own implementation would never drop the
+/// options of a request, and the guest cannot drop them either. So the guest's table would be full
+/// after some thousand requests of one turn.
+fn add_outgoing_handler(linker: &mut Linker<Context>) -> Result<()> {
     linker.instance(OUTGOING_HANDLER)?.func_wrap("handle", handle)
 }
 
 fn handle(
     mut store: StoreContextMut<'_, Context>,
     (request, options): Arguments,
-) -> Result<(Answer,)> {
+) -> Result<(HandleResult,)> {
     let mut http = store.data_mut().http();
     let borrowed_options = options.as_ref().map(|options| Resource::new_borrow(options.rep()));
-    let answer = Host::handle(&mut http, request, borrowed_options);
+    let result = Host::handle(&mut http, request, borrowed_options);
     if let Some(options) = options {
         http.table.delete(options)?;
     }
-    Ok((match answer {
-        Ok(answer) => Ok(answer),
-        // Other errors than HTTP error codes are traps, and are passed on.
+    Ok((match result {
+        Ok(response) => Ok(response),
+        // Errors without an HTTP error code are traps.
         Err(error) => Err(error.downcast()?),
     },))
 }
 
 type SentResponse = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
-/// Adapts a gate to the engine.
-pub(crate) struct Guarded(pub Gate);
+/// Sends a guest's requests through a gate.
+pub(crate) struct GateHooks(pub Gate);
 
-impl WasiHttpHooks for Guarded {
+impl WasiHttpHooks for GateHooks {
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         Budget::CHUNK
     }
 
     fn set_host_header(&mut self) -> bool {
-        // The client sets it from the URL.
+        // The HTTP client sets the header from the URL.
         false
     }
 
@@ -105,28 +106,28 @@ impl WasiHttpHooks for Guarded {
     }
 }
 
-/// Returns the closest standard error; an error without one keeps its text.
+/// Returns the closest error of `wasi:http`; an error without one keeps its text.
 fn to_wasi_error(error: engine::Error) -> Error {
-    use engine::Error as Own;
+    use engine::Error as GateError;
     match error {
-        Own::InvalidUrl => Error::HttpRequestUriInvalid,
-        Own::InvalidMethod => Error::HttpRequestMethodInvalid,
-        Own::Denied => Error::HttpRequestDenied,
-        Own::AddressDenied => Error::DestinationIpProhibited,
-        Own::NameResolution(why) => Error::DnsError { rcode: Some(why), info_code: None },
-        Own::ConnectionRefused => Error::ConnectionRefused,
-        Own::NoRoute => Error::DestinationIpUnroutable,
-        Own::ConnectTimeout => Error::ConnectionTimeout,
-        Own::RequestTimeout => Error::ConnectionWriteTimeout,
-        Own::ResponseTimeout => Error::ConnectionReadTimeout,
-        Own::ConnectionClosed => Error::ConnectionTerminated,
-        Own::TooManyRequests => Error::ConnectionLimitReached,
-        Own::RequestTooLarge(most) => Error::HttpRequestBodySize(Some(most)),
-        Own::ResponseHeadTooLarge => Error::HttpResponseHeaderSectionSize(None),
-        Own::ResponseTooLarge => Error::HttpResponseBodySize(None),
-        Own::TlsAlert { id, text } => {
+        GateError::InvalidUrl => Error::HttpRequestUriInvalid,
+        GateError::InvalidMethod => Error::HttpRequestMethodInvalid,
+        GateError::Denied => Error::HttpRequestDenied,
+        GateError::AddressDenied => Error::DestinationIpProhibited,
+        GateError::NameResolution(why) => Error::DnsError { rcode: Some(why), info_code: None },
+        GateError::ConnectionRefused => Error::ConnectionRefused,
+        GateError::NoRoute => Error::DestinationIpUnroutable,
+        GateError::ConnectTimeout => Error::ConnectionTimeout,
+        GateError::RequestTimeout => Error::ConnectionWriteTimeout,
+        GateError::ResponseTimeout => Error::ConnectionReadTimeout,
+        GateError::ConnectionClosed => Error::ConnectionTerminated,
+        GateError::TooManyRequests => Error::ConnectionLimitReached,
+        GateError::RequestTooLarge(limit) => Error::HttpRequestBodySize(Some(limit)),
+        GateError::ResponseHeadTooLarge => Error::HttpResponseHeaderSectionSize(None),
+        GateError::ResponseTooLarge => Error::HttpResponseBodySize(None),
+        GateError::TlsAlert { id, text } => {
             Error::TlsAlertReceived { alert_id: Some(id), alert_message: Some(text) }
         }
-        Own::Tls(_) | Own::Other(_) => Error::InternalError(Some(error.to_string())),
+        GateError::Tls(_) | GateError::Other(_) => Error::InternalError(Some(error.to_string())),
     }
 }

@@ -1,18 +1,18 @@
 //! Permits for instances of the election component, for processes with more elections than
 //! instances.
 //!
-//! A leader's term ends at a known instant, so leaders' steps come first, ordered by that instant.
-//! Candidates that have acquired a lease and are about to lead rank with them. Behind thousands of
-//! starting candidates, they would wait until their lease has expired or is too short for a
-//! renewal.
+//! A leader's term ends at a known instant. So leaders' steps come first, and among them the one
+//! with the earliest end. Candidates that have acquired a lease and are about to lead rank with
+//! them. Behind thousands of starting candidates, they would wait until their lease has expired or
+//! is too short for a renewal.
 //!
 //! Other candidates come in the order of arrival, and never get all instances. Followers of an
-//! unavailable account keep theirs for long, and a leader of another account must find a free one.
+//! unavailable account occupy instances for long, and a leader of another account needs a free one.
 //! The number of waiting steps is unlimited.
 //!
 //! When leaders are late, the machine has no time for more of them. The other candidates then wait
-//! until leaders have been in time for a while. So new leaders do not win terms that they cannot
-//! hold, and present ones do not lose theirs.
+//! until leaders have been in time for a while. So no candidate wins a term that it cannot hold,
+//! and present leaders do not lose theirs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,20 +22,20 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 /// Time for which other candidates wait after a leader was late.
-const CATCH_UP: Duration = Duration::from_secs(1);
+const HOLD_TIME: Duration = Duration::from_secs(1);
 
-/// The urgency of a call. The smaller one comes first.
+/// The urgency of a call. Smaller values come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// A step of a leader whose leadership ends at this instant unless it is renewed. Or a step of
-    /// a candidate with an acquired lease, whose term must be on record by then.
+    /// A step of a leader, whose leadership ends at this instant unless it is renewed. Or a step of
+    /// a candidate that has acquired the lease, and must record its term by this instant.
     Leader(Instant),
-    /// Any other step.
+    /// Any other step: that of a non-leader.
     Other,
 }
 
 impl Urgency {
-    /// Returns the urgency at `now`. After its time, a leader ranks with the others.
+    /// Returns the urgency at `now`. A leader whose leadership has ended ranks with the others.
     fn at(self, now: Instant) -> Self {
         match self {
             Self::Leader(end) if end <= now => Self::Other,
@@ -52,6 +52,7 @@ impl Urgency {
 struct Queue<T> {
     /// Ordered by urgency, then by arrival.
     waiting: BTreeMap<(Urgency, u64), T>,
+    /// The number of steps that have arrived so far.
     arrivals: u64,
 }
 
@@ -73,7 +74,7 @@ impl<T> Queue<T> {
             let first = self.waiting.first_entry()?;
             let (urgency, arrival) = *first.key();
             if urgency.at(now) != urgency {
-                // Its time has expired; the steps behind it may still be in time.
+                // This leadership has ended; the steps behind it may still be in time.
                 let waiter = first.remove();
                 self.waiting.insert((urgency.at(now), arrival), waiter);
             } else if admitted(urgency) {
@@ -85,7 +86,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// A number of permits, and the steps that wait for one.
+/// A pool of permits, and the steps that wait for one.
 pub(super) struct PermitPool(Mutex<State>);
 
 struct State {
@@ -97,8 +98,9 @@ struct State {
 /// The free permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
+    /// Number of free permits.
     total: usize,
-    /// Free permits for steps of non-leaders.
+    /// Number of these permits that non-leaders may take.
     for_others: usize,
     /// Non-leaders get no permit until then; `None` if they are not held back.
     held_until: Option<Instant>,
@@ -113,8 +115,8 @@ impl State {
             let Some((urgency, next)) = next else { return };
             match next.send(Permit { pool: Some(pool.clone()), urgency }) {
                 Ok(()) => self.free.take(urgency),
-                // The receiver no longer waits. Its permit must not be returned from inside the
-                // lock.
+                // The receiver no longer waits. Without its pool, the permit is dropped without
+                // another lock.
                 Err(mut permit) => permit.pool = None,
             }
         }
@@ -144,7 +146,7 @@ impl Free {
     }
 }
 
-/// A permit. When it is dropped, the next step gets it.
+/// A permit for one call. When it is dropped, the next waiting step gets it.
 pub(super) struct Permit {
     pool: Option<Arc<PermitPool>>,
     /// The urgency at the time of the grant.
@@ -161,7 +163,7 @@ impl PermitPool {
     /// Waits for a permit.
     pub(super) async fn get(self: &Arc<Self>, urgency: Urgency) -> Permit {
         let urgency = urgency.at(Instant::now());
-        let mut permit = {
+        let mut receiver = {
             let mut state = self.state();
             if state.free.admits(urgency) {
                 state.free.take(urgency);
@@ -171,24 +173,26 @@ impl PermitPool {
             state.queue.join(urgency, sender);
             receiver
         };
-        // The task that ends the hold may be on a stalled runtime.
-        while let Some(left) = self.hold_remaining().filter(|_| Handle::try_current().is_ok()) {
-            if let Ok(granted) = timeout(left, &mut permit).await {
+        // Waits with a timeout during a hold: the task that ends the hold may be on a stalled
+        // runtime.
+        while let Some(remaining) = self.hold_remaining().filter(|_| Handle::try_current().is_ok())
+        {
+            if let Ok(granted) = timeout(remaining, &mut receiver).await {
                 return granted.unwrap_or(Permit { pool: None, urgency });
             }
         }
-        // The sender is dropped only after use.
-        permit.await.unwrap_or(Permit { pool: None, urgency })
+        // The sender is not dropped before it has sent a permit.
+        receiver.await.unwrap_or(Permit { pool: None, urgency })
     }
 
     /// Holds non-leaders back for a while after a leader was late.
     pub(super) fn hold_others(self: &Arc<Self>) {
         // Without a runtime no task could end the hold.
         let Ok(runtime) = Handle::try_current() else { return };
-        let hold_until = Instant::now() + CATCH_UP;
-        let before = self.state().free.held_until.replace(hold_until);
-        if before.is_none() {
-            let guard = HoldGuard { pool: self.clone(), ended: false };
+        let hold_until = Instant::now() + HOLD_TIME;
+        let earlier_hold = self.state().free.held_until.replace(hold_until);
+        if earlier_hold.is_none() {
+            let guard = HoldGuard { pool: self.clone(), has_ended: false };
             runtime.spawn(guard.end());
         }
     }
@@ -197,12 +201,12 @@ impl PermitPool {
     /// expired.
     fn hold_remaining(self: &Arc<Self>) -> Option<Duration> {
         let mut state = self.state();
-        let left = state.free.held_until?.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = state.free.held_until?.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             state.end_hold(self);
             return None;
         }
-        Some(left)
+        Some(remaining)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -210,24 +214,24 @@ impl PermitPool {
     }
 }
 
-/// Ends the hold on non-leaders when it is dropped, at the latest with its runtime.
+/// Ends the hold on non-leaders when its time is over, or when the runtime drops this guard.
 struct HoldGuard {
     pool: Arc<PermitPool>,
-    ended: bool,
+    has_ended: bool,
 }
 
 impl HoldGuard {
     async fn end(mut self) {
-        while let Some(left) = self.pool.hold_remaining() {
-            sleep(left).await;
+        while let Some(remaining) = self.pool.hold_remaining() {
+            sleep(remaining).await;
         }
-        self.ended = true;
+        self.has_ended = true;
     }
 }
 
 impl Drop for HoldGuard {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.has_ended {
             self.pool.state().end_hold(&self.pool);
         }
     }

@@ -11,7 +11,7 @@ use tenure_core::{Failure, FailureKind};
 use wasmtime_wasi::{HostWallClock, WasiCtxBuilder};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-/// Maximum size of a request body, in bytes. The component sends none.
+/// Maximum size of a request body, in bytes. The component's requests have no body.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
 
 /// Time of day, randomness and network of a component, for simulations and tests. With these and
@@ -102,7 +102,7 @@ impl rand_core::TryRng for Random {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        // The upper half, which is better in most generators.
+        // The upper half, whose bits are more random in most generators.
         Ok(u32::try_from((self.0)() >> 32).unwrap_or_default())
     }
 
@@ -118,18 +118,18 @@ impl rand_core::TryRng for Random {
     }
 }
 
-/// Adapts a [`Network`] to the engine.
-pub(super) struct Carrier(pub Arc<dyn Network>);
+/// Sends a component's requests through a [`Network`].
+pub(super) struct NetworkHooks(pub Arc<dyn Network>);
 
-type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+type SentResponse = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
-impl WasiHttpHooks for Carrier {
+impl WasiHttpHooks for NetworkHooks {
     fn send_request(
         &mut self,
         request: http::Request<WasiBody>,
         _options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = Result<Answer, Error>> + Send> {
+    ) -> Box<dyn Future<Output = Result<SentResponse, Error>> + Send> {
         let network = self.0.clone();
         Box::new(async move {
             let (head, body) = request.into_parts();

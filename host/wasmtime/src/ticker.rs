@@ -1,7 +1,7 @@
 //! Interrupts guest code: advances the epoch of the engines while guests compute.
 //!
-//! A thread waits for an alarm, which each change of the computing guests sets. Most calls of the
-//! election component end before it goes off, so the thread does not wake up for them.
+//! A thread waits for an alarm. Guests that start or stop computing set and clear it. Most calls of
+//! the election component end before the alarm goes off, so the thread does not wake up for them.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,8 +13,8 @@ use system::Alarm;
 use tenure::Lease;
 use wasmtime::EngineWeak;
 
-/// Interval of interruptions of running guest code. Half of the slack that the protocol's A2 gives
-/// to preemption.
+/// Interval of interruptions of guest code: half of the slack for preemption in assumption A2
+/// (`docs/protocol.md`).
 const TICK: Duration = Duration::from_millis(10);
 
 /// Interval of interruptions of a guest that is past its deadline.
@@ -35,8 +35,8 @@ struct Guests {
     deadlines: Vec<Lease>,
     /// The time of the alarm, past or future; `None` if it is not set.
     alarm_at: Option<Instant>,
-    /// True if no guest will run again.
-    closed: bool,
+    /// True if the ticker was dropped, so no guest will run again.
+    is_closed: bool,
 }
 
 impl Guests {
@@ -45,19 +45,20 @@ impl Guests {
         if self.count == 0 {
             return None;
         }
-        // A guest past its deadline may have missed that tick while it was in the host.
-        let until = |deadline: &Lease| deadline.remaining().max(OVERDUE_TICK);
-        Some(self.deadlines.iter().map(until).min().unwrap_or(TICK).min(TICK))
+        // A guest in a host function does not notice the tick at its deadline, so more ticks
+        // follow.
+        let until_tick = |deadline: &Lease| deadline.remaining().max(OVERDUE_TICK);
+        Some(self.deadlines.iter().map(until_tick).min().unwrap_or(TICK).min(TICK))
     }
 
-    /// Sets the alarm to the next tick, unless it goes off sooner. A later setting would postpone
-    /// it each time that another guest starts.
+    /// Sets the alarm to the next tick, unless it goes off sooner. Otherwise each guest that starts
+    /// would postpone the tick.
     fn arm(&mut self, alarm: &Alarm) {
-        let Some(within) = self.next_tick() else { return };
-        let at = Instant::now() + within;
-        if self.alarm_at.is_none_or(|alarm_at| at < alarm_at) {
-            alarm.set(Some(within));
-            self.alarm_at = Some(at);
+        let Some(delay) = self.next_tick() else { return };
+        let tick_at = Instant::now() + delay;
+        if self.alarm_at.is_none_or(|alarm_at| tick_at < alarm_at) {
+            alarm.set(Some(delay));
+            self.alarm_at = Some(tick_at);
         }
     }
 }
@@ -73,21 +74,21 @@ impl Ticker {
     ///
     /// # Errors
     ///
-    /// Returns an error if the system has no thread or no timer left.
+    /// Returns an error if the system cannot provide a thread or a timer.
     pub(super) fn start(engines: [EngineWeak; 2]) -> io::Result<Self> {
         let shared = Arc::new(Shared { alarm: Alarm::new()?, guests: Mutex::default() });
         let thread_shared = shared.clone();
         let tick = move || {
             loop {
                 thread_shared.alarm.wait();
-                // The owner of the handlers' engine may be gone while elections continue.
+                // The engine of the handlers may be dropped while elections continue.
                 let alive: Vec<_> = engines.iter().filter_map(EngineWeak::upgrade).collect();
                 if alive.is_empty() {
                     return;
                 }
                 alive.iter().for_each(wasmtime::Engine::increment_epoch);
                 let mut guests = thread_shared.guests();
-                if guests.closed {
+                if guests.is_closed {
                     return;
                 }
                 guests.alarm_at = None;
@@ -98,7 +99,8 @@ impl Ticker {
         Ok(Self(shared))
     }
 
-    /// Runs `guest` on that engine to its end. The epoch advances for it only while it computes.
+    /// Runs `guest` to its end. The epoch advances for it only while it computes, not while it
+    /// waits.
     pub(super) async fn run_interruptible<G: Future>(
         self: &Arc<Self>,
         engine: &wasmtime::Engine,
@@ -107,8 +109,8 @@ impl Ticker {
     ) -> G::Output {
         let mut guest = pin!(guest);
         poll_fn(|context| {
-            // The deadline passed while the guest waited. A guest with short computations meets no
-            // tick.
+            // The deadline passed while the guest waited. If its computations are short, perhaps no
+            // tick falls into one.
             if deadline.is_some_and(Lease::is_lost) {
                 engine.increment_epoch();
             }
@@ -122,9 +124,9 @@ impl Ticker {
     fn enter(self: Arc<Self>, deadline: Option<Lease>) -> RunningGuard {
         let mut guests = self.0.guests();
         guests.count += 1;
-        let first = guests.count == 1;
-        // A guest with a deadline may be the next to be interrupted.
-        if first || deadline.is_some() {
+        let is_first = guests.count == 1;
+        // The deadline may be the earliest of all.
+        if is_first || deadline.is_some() {
             guests.deadlines.extend(deadline.clone());
             guests.arm(&self.0.alarm);
         }
@@ -136,7 +138,7 @@ impl Ticker {
 impl Drop for Ticker {
     fn drop(&mut self) {
         let mut guests = self.0.guests();
-        guests.closed = true;
+        guests.is_closed = true;
         self.0.alarm.set(Some(Duration::ZERO));
     }
 }
@@ -153,9 +155,9 @@ impl Drop for RunningGuard {
         let mut guests = shared.guests();
         guests.count -= 1;
         if let Some(deadline) = &self.deadline
-            && let Some(place) = guests.deadlines.iter().position(|known| known.is_same(deadline))
+            && let Some(index) = guests.deadlines.iter().position(|known| known.is_same(deadline))
         {
-            guests.deadlines.swap_remove(place);
+            guests.deadlines.swap_remove(index);
         }
         if guests.count == 0 {
             shared.alarm.set(None);
@@ -164,7 +166,7 @@ impl Drop for RunningGuard {
     }
 }
 
-/// An alarm that one thread waits for and other threads set. Setting it wakes no thread.
+/// An alarm that one thread waits for and other threads set. On Linux, setting it wakes no thread.
 #[cfg(target_os = "linux")]
 mod system {
     use rustix::time::{
@@ -176,7 +178,7 @@ mod system {
     use std::thread;
     use std::time::Duration;
 
-    /// A timer of the kernel.
+    /// An alarm on a timer of the kernel.
     pub(super) struct Alarm(OwnedFd);
 
     impl Alarm {
@@ -184,24 +186,23 @@ mod system {
             Ok(Self(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?))
         }
 
-        /// Sets it to go off once after this time, or not at all with `None`. Replaces the earlier
-        /// setting.
-        pub(super) fn set(&self, within: Option<Duration>) {
+        /// Sets the alarm to go off once after `delay`; with `None`, it does not go off. Replaces
+        /// the earlier setting.
+        pub(super) fn set(&self, delay: Option<Duration>) {
             // Zero would disarm the timer.
-            let within = within.map(|within| within.max(Duration::from_nanos(1)));
-            let within = within.unwrap_or_default();
-            let once = Itimerspec {
+            let delay = delay.map(|delay| delay.max(Duration::from_nanos(1))).unwrap_or_default();
+            let setting = Itimerspec {
                 it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
                 it_value: Timespec {
-                    tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),
-                    tv_nsec: within.subsec_nanos().into(),
+                    tv_sec: i64::try_from(delay.as_secs()).unwrap_or(i64::MAX),
+                    tv_nsec: delay.subsec_nanos().into(),
                 },
             };
-            // The descriptor and the arguments are valid.
-            let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once);
+            // This cannot fail: the descriptor and the arguments are valid.
+            let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &setting);
         }
 
-        /// Waits until it goes off.
+        /// Waits until the alarm goes off.
         pub(super) fn wait(&self) {
             while let Err(error) = rustix::io::read(&self.0, &mut [0; 8]) {
                 if error != rustix::io::Errno::INTR {
@@ -219,7 +220,7 @@ mod system {
     use std::sync::{Condvar, Mutex, PoisonError};
     use std::time::{Duration, Instant};
 
-    /// The instant at which it goes off. Setting it wakes the thread on this system.
+    /// The instant at which the alarm goes off. Setting it wakes the waiting thread.
     pub(super) struct Alarm(Mutex<Option<Instant>>, Condvar);
 
     impl Alarm {
@@ -227,28 +228,28 @@ mod system {
             Ok(Self(Mutex::default(), Condvar::new()))
         }
 
-        /// Sets it to go off once after this time, or not at all with `None`. Replaces the earlier
-        /// setting.
-        pub(super) fn set(&self, within: Option<Duration>) {
-            let at = within.map(|within| Instant::now() + within);
+        /// Sets the alarm to go off once after `delay`; with `None`, it does not go off. Replaces
+        /// the earlier setting.
+        pub(super) fn set(&self, delay: Option<Duration>) {
+            let at = delay.map(|delay| Instant::now() + delay);
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
             if at.is_some() {
                 self.1.notify_one();
             }
         }
 
-        /// Waits until it goes off.
+        /// Waits until the alarm goes off.
         pub(super) fn wait(&self) {
             let mut at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
-                let left = at.map(|at| at.saturating_duration_since(Instant::now()));
-                at = match left {
+                let remaining = at.map(|at| at.saturating_duration_since(Instant::now()));
+                at = match remaining {
                     Some(Duration::ZERO) => {
                         *at = None;
                         return;
                     }
-                    Some(left) => {
-                        let waited = self.1.wait_timeout(at, left);
+                    Some(remaining) => {
+                        let waited = self.1.wait_timeout(at, remaining);
                         waited.unwrap_or_else(PoisonError::into_inner).0
                     }
                     None => self.1.wait(at).unwrap_or_else(PoisonError::into_inner),
