@@ -7,7 +7,7 @@ use tenure_base::text::looks_secret;
 pub(crate) struct Complaint {
     /// The flag, the variable or the file that the setting came from.
     pub source: String,
-    /// The value, unless it is secret, and the rule.
+    /// The rule that the value breaks, and the value unless it is secret.
     pub problem: String,
     pub advice: String,
 }
@@ -106,7 +106,7 @@ pub(crate) fn is_deceptive(c: char) -> bool {
         || matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Returns `\n` for a line end, and `\u{…}` for most others.
+/// Returns the escape of a character: `\n` for a line end, and `\u{…}` for most others.
 fn escaped(c: char) -> String {
     match c.is_ascii_control() {
         true => c.escape_default().collect(),

@@ -44,7 +44,8 @@ fn run_command() -> ExitCode {
     #[cfg(unix)]
     tenure::supervisor_main();
     let mut argv: Vec<_> = std::env::args_os().collect();
-    // Otherwise process lists would show `exe` if the program was started by a file descriptor.
+    // Sets the name in process lists. Without this, a program that was started by a file descriptor
+    // has the name `exe`.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"tenure");
     let supervised = match ProcessRole::detect(&mut argv) {

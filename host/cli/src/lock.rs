@@ -1,6 +1,7 @@
 //! `tenure lock`: runs a command once under the lease of a blob, and exits with its exit code.
 //!
-//! It is a candidate whose work lasts as long as its leadership. It leaves when the work is over.
+//! The process is a candidate whose work lasts as long as its leadership. It leaves the election
+//! when the command has ended.
 
 use crate::complaint::{Complaint, printable, report};
 use crate::configuration::Configuration;
@@ -36,8 +37,8 @@ use tokio::time::{Instant, sleep};
 /// Time limit for delivering the last messages to the supervisor.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A shell sends SIGCONT to a job that it moves to the foreground, after it was stopped for reading
-/// the terminal. It is no request to end.
+/// SIGCONT. A background job is stopped when it reads the terminal, and a shell sends SIGCONT when
+/// it moves the job to the foreground. Unlike the other signals, it does not request the end.
 const CONTINUE: i32 = rustix::process::Signal::CONT.as_raw();
 
 const FORWARDED_SIGNALS: [SignalKind; 6] = [
@@ -98,7 +99,7 @@ pub(super) async fn lock(
     };
     let prepared = select! {
         biased;
-        // Nothing was sent yet.
+        // The process can end at once, since nothing was sent yet.
         number = next_ending_signal(&mut signals) => {
             return Ok(ExitCode::from(exit_code(&LockOutcome::Interrupted(number))));
         }
@@ -144,7 +145,7 @@ impl Patience {
         Self { wait, if_free }
     }
 
-    /// Waits until waiting for the lock is over, and returns the reason.
+    /// Waits until a limit or an obstacle ends the wait for the lock, and returns the outcome.
     async fn wait_outcome(
         &self,
         board: &Board,
@@ -202,7 +203,8 @@ impl LockRun {
             let _ = outcome.set((decided, board.summary(clock.now())));
             let _ = leave_sender.send(());
             let signalled_at = Instant::now();
-            // Later signals end the process without waiting for the release of the lease.
+            // The first signal after the repeat window ends the process without waiting for the
+            // release of the lease.
             while signalled_at.elapsed() < REPEAT_WINDOW {
                 next_ending_signal(signals).await;
             }
@@ -223,14 +225,14 @@ impl LockRun {
         };
         Ok(match (delivered, has_left) {
             (false, _) => ExitCode::from(exit_code(final_outcome)),
-            // The supervisor knows the exit code. Zero tells it that nothing is left to do.
+            // The supervisor knows the exit code. Zero means that no last will must be sent.
             (true, true) => ExitCode::SUCCESS,
             (true, false) => ExitCode::from(FAILED),
         })
     }
 }
 
-/// Returns the next signal that would end a program without a handler for it.
+/// Returns the next signal that requests the end of the program. Ignores SIGCONT.
 async fn next_ending_signal(signals: &mut Signals) -> i32 {
     loop {
         let number = signals.next().await;
@@ -240,7 +242,8 @@ async fn next_ending_signal(signals: &mut Signals) -> i32 {
     }
 }
 
-/// Waits until the outcome is known. `wait_outcome` completes when the wait for the lock is over.
+/// Forwards signals to the command until the outcome is known. `wait_outcome` completes when the
+/// wait for the lock is over.
 async fn decide(
     attached: &AttachedCommand,
     signals: &mut Signals,
@@ -284,8 +287,8 @@ async fn decide(
     }
 }
 
-/// Waits until the blob proves unusable as a lock or, with `if_free`, until anything prevents
-/// acquiring it.
+/// Waits until the blob proves unusable as a lock. With `if_free`, also returns if anything else
+/// prevents acquiring it.
 async fn wait_for_obstacle(
     if_free: bool,
     board: &Board,
@@ -320,7 +323,8 @@ enum ObstacleKind {
     Unusable,
 }
 
-/// Returns true if the service refuses a necessary request: the lock may be free.
+/// Returns true if the service refuses a necessary request. The lock may be free then, but waiting
+/// does not help.
 fn is_refused(summary: &Summary) -> bool {
     let blocked = summary.blocked.as_ref().map(|blocked| blocked.class);
     summary.role == "undecided" && matches!(blocked, Some("refused" | "configuration"))
@@ -354,7 +358,8 @@ impl ObstacleTracker {
             // time. If the service's dates jump, the problem recurs, and the candidate releases the
             // lease each time.
             (_, Some("clock")) => self.clock_problem_passed,
-            // The service may have accepted another token.
+            // If the newest request succeeded, the problem has passed: the service may have
+            // accepted another token.
             _ => summary.failing,
         }
     }
@@ -413,7 +418,7 @@ fn failure_message(outcome: &LockOutcome, summary: &Summary) -> Option<String> {
 
 fn settings_error(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -> ExitCode {
     eprint(report(complaints));
-    // If this is the only complaint, uses the exit code of shells.
+    // If the command is the only complaint, uses the exit code of shells.
     let code = match (complaints, not_runnable) {
         ([_], Some(NotRunnable::Missing | NotRunnable::NotOnPath)) => NOT_FOUND,
         ([_], Some(NotRunnable::NotExecutable)) => NOT_EXECUTABLE,
@@ -423,7 +428,7 @@ fn settings_error(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -
 }
 
 pub(super) fn report_failure(problem: impl std::fmt::Display) -> ExitCode {
-    // The usual exit code could also be the command's.
+    // Replaces the usual exit code, since the command could return that too.
     let _ = fail(problem);
     ExitCode::from(FAILED)
 }

@@ -34,6 +34,7 @@ const TURN_NOT_FINISHED: u8 = 1;
 /// Exit code: the turn did not succeed, or will not be run.
 const TURN_NOT_SUCCEEDED: u8 = 3;
 
+/// Time limit for notifying the leader.
 const HINT_LIMIT: Duration = Duration::from_secs(3);
 
 /// Pauses between two polls: each one is twice as long as the previous one.
@@ -187,7 +188,7 @@ fn describe_trigger(id: &str, state: &TriggerState) -> String {
     }
 }
 
-/// An election as an operator's command uses it.
+/// The election of an operator's command, and the clients that notify its leader.
 struct Operator {
     handle: Election,
     clients: Clients,
@@ -208,8 +209,8 @@ impl Operator {
         Ok(Self { handle, clients, election: configuration.election() })
     }
 
-    /// Reads the election before an order is written, so that an unreachable account leaves no
-    /// doubt about it.
+    /// Reads the election before an order is written. If the account is unreachable, it is then
+    /// certain that no order was placed.
     ///
     /// # Errors
     ///
@@ -275,7 +276,7 @@ fn check_answer<S>(answer: Result<S, Problem>) -> Result<S, Failure> {
         problem.class,
         ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
     );
-    // The detail of a refused order is complete.
+    // The detail of a refused order is a complete message.
     let why = match problem.class {
         ProblemClass::Order => problem.detail,
         _ => problem.to_string(),

@@ -30,12 +30,13 @@ const OS_ERROR: u8 = 71;
 /// Minimum width for wrapping. On narrower terminals, the terminal breaks the lines.
 const MIN_WIDTH: usize = 30;
 
-/// The exit code of a command. An error means that its message was already printed.
+/// The exit code of a command. An `Err` is the code of a failure whose message was already printed.
 pub(crate) type CommandResult = Result<ExitCode, ExitCode>;
 
 static WRITE_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Returns the exit code of the program, whose command returned `command_code`.
+/// Returns the exit code of the program: `command_code`, or [`UNUSABLE`] if standard output could
+/// not be written.
 pub(crate) fn exit_code(command_code: ExitCode) -> ExitCode {
     match WRITE_FAILED.load(Ordering::Relaxed) {
         true => ExitCode::from(UNUSABLE),
@@ -108,7 +109,7 @@ pub(crate) fn wants_colour() -> bool {
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Returns the width of the terminal, or none if the output is not a terminal.
+/// Returns the width of the terminal in columns, or none if the output is not a terminal.
 #[cfg(unix)]
 pub(crate) fn columns(out: impl std::os::fd::AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(out).ok()?;

@@ -1,5 +1,5 @@
-//! `tenure reshare`, `break` and `reset-slot`: changes that cannot be undone, and ask for
-//! confirmation.
+//! `tenure reshare`, `break` and `reset-slot`: commands whose changes cannot be undone. They ask
+//! for confirmation.
 
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
@@ -28,7 +28,8 @@ const NOT_DONE: u8 = 1;
 /// Exit code: a signal interrupted the command.
 const INTERRUPTED: u8 = 130;
 
-/// Maximum number of tries, if the plan changes meanwhile.
+/// Maximum number of tries to write the plan. A try fails if the coordinator wrote another plan
+/// since the last read.
 const RESHARE_TRIES: u32 = 5;
 
 /// Time limit for winning a free lease, and for releasing it.
@@ -60,7 +61,8 @@ pub(super) async fn break_lease(line: &CommandLine) -> CommandResult {
     if !configuration.resolved.is_on(&YES) {
         confirm(&break_consequences(&election, &snapshot, period)).map_err(fail)?;
     }
-    // Another candidate may lead by the time of the confirmation, which did not mention it.
+    // The operator confirmed the break for the leader in `snapshot`. Another candidate may lead by
+    // now.
     let current = handle.inspect().await.map_err(break_refused)?;
     if leader_term(&current) != leader_term(&snapshot) {
         let leader = current
@@ -114,7 +116,7 @@ fn break_refused(problem: Problem) -> ExitCode {
 /// `tenure reshare`: requests another number of shares.
 pub(super) async fn reshare(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::for_operator(line);
-    // A missing number has a complaint.
+    // A missing number already has a complaint, which `operator_election` reports.
     let count = configuration.number(&NEW_SHARES).unwrap_or_default();
     let election = configuration.election();
     let handle = Arc::new(configuration.operator_election(&BootClock::new())?);
@@ -162,7 +164,7 @@ pub(super) async fn reshare(line: &CommandLine) -> CommandResult {
     Err(fail_with(NOT_DONE, "nothing was changed: the plan kept changing; try again"))
 }
 
-/// Returns a message if the number needs no change.
+/// Returns a message if the plan has `count` shares already, or they were already requested.
 fn already_reshared(plan: &Plan, count: u32) -> Option<String> {
     match plan.next {
         Some(next) if next == count => {
@@ -232,7 +234,7 @@ impl SlotReset {
         if !yes {
             confirm(&reset_consequences(&slot, &snapshot)).map_err(reset_unusable)?;
         }
-        // From here on there may be a lease to release.
+        // A signal must not end the process from here on, since there may be a lease to release.
         let mut signals = Signals::new().map_err(reset_unusable)?;
         for _ in 0..RESET_TRIES {
             let remaining = self.election.break_lease(None).await.map_err(reset_refused)?;
@@ -251,7 +253,8 @@ impl SlotReset {
         self.election.inspect().await.map_err(reset_refused)
     }
 
-    /// Contends until it leads, removes the slot, and leaves in any case.
+    /// Contends until this process leads, and removes the slot. Leaves the election even after an
+    /// error.
     async fn lead_and_reset(
         &self,
         patience: Duration,
@@ -265,8 +268,9 @@ impl SlotReset {
         result
     }
 
-    /// Stores the newest state in `state`, also after an error or a signal. A signal is handled
-    /// between steps, because a dropped step leaves an unknown state.
+    /// Runs steps until the slot is removed or `patience` has passed. Stores the newest state in
+    /// `state`, even after an error or a signal, so that the caller can leave. Signals are handled
+    /// only between steps, because a cancelled step leaves an unknown state.
     async fn lead(
         &self,
         state: &mut Option<State>,
@@ -345,7 +349,7 @@ fn reset_refused(problem: Problem) -> ResetFailure {
     reset_failed(printable(&problem.to_string()))
 }
 
-/// A failure before anything was changed: there is no such election, or no confirmation.
+/// Returns a failure before anything was changed: no such election, or no confirmation.
 fn reset_unusable(why: String) -> ResetFailure {
     ResetFailure { code: UNUSABLE, why }
 }

@@ -1,5 +1,5 @@
-//! `tenure run`: runs candidates until a signal. `tenure observe`: runs observers, which take no
-//! part.
+//! `tenure run`: runs candidates until a signal. `tenure observe`: runs observers, which follow
+//! elections without contending.
 
 pub(crate) mod candidacy;
 mod election_lists;
@@ -66,14 +66,15 @@ async fn run_elections(
     configuration: fn(ResolvedSettings) -> Configuration,
     supervised: Option<Result<Supervised, String>>,
 ) -> CommandResult {
-    // Precedes all requests, so that no signal can leave a lease behind.
+    // Signals are handled before the first request, so that no signal can leave a lease behind.
     let mut signals = Signals::new().map_err(fail_with_os_error)?;
     let mut reload = Signals::reload().map_err(fail_with_os_error)?;
     let clock = BootClock::new();
     let mut configured = ConfiguredElections::from_command_line(line, configuration);
     let places = configured.places();
     let descriptor_warning = raise_descriptor_limit(places);
-    // The limit of descriptors determines the number of parallel steps.
+    // The engine is created after the limit of descriptors was raised, since its number of parallel
+    // steps depends on it.
     let engine = Engine::new().map_err(fail_with_os_error)?;
     let style = configured.log_style()?;
     let ProcessLogs { log, written, process_log, candidate_logs } =
@@ -108,7 +109,7 @@ async fn run_elections(
     };
     let prepared = select! {
         biased;
-        // Nothing was sent yet.
+        // The process can end at once, since nothing was sent yet.
         _ = signals.next() => return Ok(ExitCode::SUCCESS),
         judged = preparation => judged.map_err(fail_with_os_error)?,
     };
@@ -152,7 +153,7 @@ struct ConfiguredElections {
     elections: Elections,
     configurations: Vec<Configuration>,
     contexts: Vec<LogContext>,
-    /// The number of the list that each election is on.
+    /// For each election, the index of the list that contains it, if there is one.
     patterns: Vec<Option<usize>>,
     /// The settings of the process, if there is no election.
     unnamed: Vec<Configuration>,
@@ -204,7 +205,7 @@ impl ConfiguredElections {
 struct ProcessLogs {
     log: Log,
     written: WriterHandle,
-    /// For messages about all elections: the log of the first.
+    /// The log for messages about the whole process: that of the first election, if there is one.
     process_log: Log,
     candidate_logs: Vec<Log>,
 }
@@ -223,7 +224,7 @@ impl ProcessLogs {
     }
 }
 
-/// Connects to the supervisor. The error is the reason if there is none.
+/// Connects to the supervisor. The error is the reason why this process has none.
 fn connect_supervisor(
     supervised: &Result<Supervised, String>,
     tasks: &Tasks,
@@ -234,7 +235,7 @@ fn connect_supervisor(
     supervisor::link(supervised.as_ref().map_err(Clone::clone)?, style)
 }
 
-/// Starts the listener, which answers while components are compiled.
+/// Starts to serve the listener, which then answers while components are compiled.
 fn serve(
     listener: Option<TcpListener>,
     fronts: &[CandidateFront],
@@ -275,8 +276,8 @@ struct RunningProcess {
 }
 
 impl RunningProcess {
-    /// Starts the candidates and members. Each candidate has its context, and its election's list
-    /// among `patterns`.
+    /// Starts the candidates and members. `contexts` and `patterns` have an element for each
+    /// candidate: its log context, and the index of its election's list.
     fn start_candidates(
         &mut self,
         candidacies: Vec<Candidacy>,
@@ -303,7 +304,7 @@ impl RunningProcess {
     }
 
     /// Runs the elections until all candidates have left, or a second signal arrives. `supervisor`
-    /// is the process number of the supervisor. Returns the exit code.
+    /// is the process ID of the supervisor. Returns the exit code.
     async fn run(
         self,
         signals: &mut Signals,
@@ -334,7 +335,7 @@ impl RunningProcess {
         members.shutdown().await;
         lists.end().await;
         process.shut_down(last_spans).await;
-        // These hold the last clones of the log.
+        // The log's writer ends only after these last clones of the log are dropped.
         drop((process, process_log));
         written.wait();
         code

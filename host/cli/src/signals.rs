@@ -1,6 +1,6 @@
 //! SIGTERM, SIGINT and SIGHUP: the first signal requests a graceful shutdown, a second one an
-//! immediate exit. SIGUSR1 is ignored. Under a service manager, SIGHUP reloads the lists instead,
-//! as is usual for daemons without a terminal.
+//! immediate exit. SIGUSR1 is ignored. Under a service manager, SIGHUP instead reloads the lists of
+//! elections (`--for-each-file`), as is usual for daemons without a terminal.
 
 use std::io;
 use std::time::Duration;
@@ -35,7 +35,8 @@ impl Signals {
         Self::with_hangup(&kinds, !is_managed()).map_err(describe_error)
     }
 
-    /// Handles the signal that reloads the lists. Without a service manager, there is none.
+    /// Handles SIGHUP as the request to reload the lists. Without a service manager, handles no
+    /// signal.
     ///
     /// # Errors
     ///
@@ -56,8 +57,8 @@ impl Signals {
         Self::with_hangup(kinds, true)
     }
 
-    /// SIGHUP stays ignored if it was ignored at the start. Child processes inherit ignored
-    /// signals.
+    /// Handles these signals, and SIGHUP if `hangup` is true. If SIGHUP was ignored at the start,
+    /// it stays ignored, and child processes inherit that.
     fn with_hangup(kinds: &[SignalKind], hangup: bool) -> io::Result<Self> {
         let hangup = (hangup && handles_hangup()).then(SignalKind::hangup);
         let kinds = kinds.iter().copied().chain(hangup);
@@ -81,10 +82,11 @@ fn describe_error(error: io::Error) -> String {
     format!("signals cannot be handled: {error}")
 }
 
-/// Returns true unless SIGHUP was ignored at the start, as `nohup` does.
+/// Returns true unless the parent process ignored SIGHUP, as `nohup` does.
 #[cfg(unix)]
 fn handles_hangup() -> bool {
-    // Fallback where the system does not report that: `nohup` redirects both streams.
+    // If the system does not report ignored signals, assumes `nohup` without a terminal: `nohup`
+    // redirects both streams.
     let has_terminal = || io::stdout().is_terminal() || io::stderr().is_terminal();
     let hangup = SignalKind::hangup();
     is_ignored(hangup.as_raw_value()).map_or_else(has_terminal, |is_ignored| !is_ignored)
@@ -96,7 +98,7 @@ fn is_managed() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
 }
 
-/// Ctrl-C, or no signal at all.
+/// Handler of Ctrl-C, or of no signal.
 #[cfg(not(unix))]
 pub(super) struct Signals {
     interrupt: bool,

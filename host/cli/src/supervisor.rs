@@ -1,9 +1,10 @@
 //! `tenure run` and `tenure lock` as two processes: a supervisor, and its child that runs the
 //! elections.
 //!
-//! If the runner ends with another exit code than 0, the supervisor sends its last wills, once all
-//! processes of its work have exited. If no supervisor can be started, the elections run in the
-//! initial process, and the log reports that there is no last will.
+//! The child is called the runner. If it ends with an exit code other than 0, the supervisor waits
+//! until all processes of the runner's work have exited. It then sends the runner's last wills,
+//! such as the prepared release of a lease. If no supervisor can be started, the elections run in
+//! the first process, and the log reports that there is no last will.
 
 mod wills;
 
@@ -46,7 +47,8 @@ pub(super) mod lock_codes {
     pub(crate) const SIGNAL_BASE: i32 = 128;
 }
 
-/// The first argument of a runner with a supervisor.
+/// The option that a supervisor adds after the command when it starts the runner. Its value is for
+/// [`Supervised::connect`].
 const SUPERVISED_FLAG: &str = "--supervised-by=";
 
 /// The exit code of a Rust program that panicked.
@@ -66,8 +68,8 @@ pub(super) enum ProcessRole {
 }
 
 impl ProcessRole {
-    /// Detects the role from the arguments, and removes the supervisor's argument. The supervisor
-    /// returns when the runner has ended.
+    /// Detects the role from the arguments, and removes the supervisor's argument. In a supervisor,
+    /// this function returns only when the runner has ended.
     pub(super) fn detect(arguments: &mut Vec<OsString>) -> Self {
         if !arguments.get(1).is_some_and(|command| command == "run" || command == "lock") {
             return Self::Other;
@@ -85,7 +87,7 @@ impl ProcessRole {
     }
 }
 
-/// Opens the runner's connection. The supervisor writes its log in this style.
+/// Opens the runner's connection to its supervisor, which writes its own log in `style`.
 pub(super) fn link(supervised: &Supervised, style: Style) -> Result<Arc<Link>, String> {
     supervised.link(serde_json::to_string(&(style.format, style.output)).unwrap_or_default())
 }
@@ -98,7 +100,8 @@ pub(super) fn add(link: &Link, context: &LogContext) -> usize {
     })
 }
 
-/// Fails only before the runner is started.
+/// Starts a runner, and supervises it until it ends. An error means that the runner did not start,
+/// so this process can run the elections itself.
 fn supervise(arguments: &[OsString]) -> io::Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(run_supervised(arguments));
@@ -116,7 +119,8 @@ async fn run_supervised(arguments: &[OsString]) -> io::Result<ExitCode> {
     let end =
         supervise_runner(arguments, SUPERVISED_FLAG, async || signals.next().await, notify).await?;
     let code = exit_code(&end, is_lock);
-    // Signals from the keyboard are handled while wills are sent.
+    // The group of the dead runner may still be in the foreground of the terminal. This process
+    // must receive signals from the keyboard while it sends wills.
     if is_lock {
         reclaim_terminal();
     }
@@ -130,18 +134,19 @@ async fn run_supervised(arguments: &[OsString]) -> io::Result<ExitCode> {
     Ok(code)
 }
 
-/// Returns the code that the runner reported, or else its exit code. If the runner was killed,
-/// returns the code of shells, unless a lock's command could have returned it.
+/// Returns the code that the runner reported, or else its exit code. If a signal killed the runner,
+/// returns the code of shells. A lock's command could have returned that code too, so a lock uses
+/// `LOST` if it held the lease, and `FAILED` otherwise.
 fn exit_code(end: &RunnerEnd, is_lock: bool) -> ExitCode {
     if let Some(code) = end.code {
         return ExitCode::from(code);
     }
     let code = match end.ended {
-        // The runner exits with its own code only before the command starts. A panic is not the end
-        // of a command.
+        // A lock's runner that exits without a reported code did not start its command, unless it
+        // panicked.
         ProcessEnd::Exit(code) if !is_lock || code != PANICKED => code,
         _ if is_lock && !end.wills.is_empty() => i32::from(LOST),
-        // A signal from the terminal before the runner handled it.
+        // A signal from the terminal, before the runner handled signals.
         ProcessEnd::Signal(number @ (1..=3 | 15)) if is_lock && end.begin_message.is_none() => {
             SIGNAL_BASE + number
         }
@@ -152,8 +157,8 @@ fn exit_code(end: &RunnerEnd, is_lock: bool) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Forwards signals to the runner. A terminal sends them to both processes, so the runner ignores
-/// repetitions within a second.
+/// Handles the signals that the supervisor forwards to the runner. A terminal sends them to both
+/// processes, so the runner ignores repetitions within a second.
 fn signals(is_lock: bool) -> io::Result<Signals> {
     let forwarded = [
         SignalKind::terminate(),
@@ -164,7 +169,7 @@ fn signals(is_lock: bool) -> io::Result<Signals> {
         // Systemd sends it to a process whose watchdog has expired.
         SignalKind::from_raw(Signal::ABORT.as_raw()),
     ];
-    // A lock is a part of a script, and keeps the signals ignored that the script ignores.
+    // A lock is part of a script: signals that the script ignores stay ignored.
     if is_lock { Signals::unless_ignored(&forwarded) } else { Signals::all(&forwarded) }
 }
 
