@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use tenure_base::text::looks_secret;
 
+/// A problem with a setting, and the advice for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Complaint {
     /// The flag, the variable or the file that the setting came from.

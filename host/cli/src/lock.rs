@@ -225,7 +225,7 @@ impl LockRun {
         };
         Ok(match (delivered, has_left) {
             (false, _) => ExitCode::from(exit_code(final_outcome)),
-            // The supervisor knows the exit code. Zero means that no last will must be sent.
+            // The supervisor knows the exit code. Zero means that it need not send a last will.
             (true, true) => ExitCode::SUCCESS,
             (true, false) => ExitCode::from(FAILED),
         })

@@ -33,6 +33,7 @@ const MIN_WIDTH: usize = 30;
 /// The exit code of a command. An `Err` is the code of a failure whose message was already printed.
 pub(crate) type CommandResult = Result<ExitCode, ExitCode>;
 
+/// True after standard output could not be written.
 static WRITE_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Returns the exit code of the program: `command_code`, or [`UNUSABLE`] if standard output could

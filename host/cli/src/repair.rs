@@ -217,6 +217,7 @@ struct ResetFailure {
     why: String,
 }
 
+/// A candidate that leads for a moment, to remove the slot.
 struct SlotReset {
     election: Election,
     clock: BootClock,

@@ -1,5 +1,6 @@
-//! Connections to the account. Tests step by step whether its server can be reached from this
-//! machine: name, connection, TLS. Sends the questions of an examination as a candidate would.
+//! Connections to the account. [`examine`] tests step by step whether this machine can reach the
+//! server: name, connection, TLS. [`Account`] sends the requests of an examination as a candidate
+//! would.
 
 use super::examination::{Question, Reply, Transport};
 use super::findings::Finding;
@@ -29,7 +30,8 @@ pub(super) async fn examine(origin: &str, authorities: &RootCertificates) -> Fin
     let clients = Clients::with_env_proxies(authorities.clone());
     match Url::parse(origin).ok().map_or(Ok(None), |url| clients.proxy(&url)) {
         Ok(None) => to_finding(origin, probe(origin, authorities).await),
-        // Only the proxy may be able to resolve the account's name.
+        // Tests the connection to the proxy. This machine may be unable to resolve the account's
+        // name.
         Ok(Some(Proxy { variable, address })) => {
             let route = format!("{origin} through the proxy {address} of {variable}");
             to_finding(&route, probe(&address, authorities).await)
@@ -89,8 +91,10 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
 }
 
+/// Time limit for each step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Maximum number of addresses to try.
 const MAX_ADDRESSES: usize = 4;
 
 /// A server that was reached, and the time that each step took.
@@ -148,6 +152,7 @@ async fn probe(origin: &str, authorities: &RootCertificates) -> Result<Reached, 
     Ok(Reached { address, name, connection, tls, passed_over })
 }
 
+/// The address, its connection, the time to connect, and the errors of the addresses before it.
 type Connected = (SocketAddr, TcpStream, Duration, Vec<String>);
 
 /// Connects to the first address that answers.
@@ -177,7 +182,7 @@ async fn shake_hands(
     stream: TcpStream,
 ) -> Result<Duration, String> {
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-    // The time to load the platform's authorities is not the server's time.
+    // Measures only the handshake: the platform's authorities are already loaded.
     let began = Instant::now();
     match timeout(STEP_TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
         Ok(Ok(_)) => Ok(began.elapsed()),

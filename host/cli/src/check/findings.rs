@@ -106,7 +106,8 @@ impl Verdict {
     }
 }
 
-/// Returns the worst verdict. An emulator does not count, since its user chose it.
+/// Returns the worst verdict. The warning about an emulator does not count, since the user chose
+/// the emulator.
 pub(super) fn worst(findings: &[Finding]) -> Verdict {
     let is_relevant =
         |finding: &&Finding| finding.verdict != Verdict::Warning || finding.check != "emulator";

@@ -119,15 +119,15 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     Ok(Validated { configurations, candidacies, notes })
 }
 
-/// A signal came during a test. Without findings, there were two signals, or it came before the
-/// first finding.
+/// A signal interrupted a test. The findings are missing if a second signal came, or if the first
+/// one came while the connection was tested.
 struct Interrupted(Option<Findings>);
 
-/// Tester of the accounts of the elections, in turn.
+/// Tests the accounts of the elections, one after the other, and skips repeated tests.
 struct Tester {
     /// False for JSON, which is written at the end.
     prints: bool,
-    /// True if findings follow the name of their election.
+    /// True if there are several elections, so that each name is printed before its findings.
     has_several: bool,
     /// The origins that were already tested.
     connected: BTreeSet<String>,
@@ -171,8 +171,9 @@ impl Tester {
     }
 }
 
-/// Examines the account. After the first signal, it still deletes the test blob; after a second
-/// one, it does not. Returns true if a signal came, and none after two.
+/// Examines the account, or only reads the election unless `is_first` is true. Returns the
+/// findings, and true if a signal came. After a first signal, the examination still runs to its
+/// end, which deletes the test blob. A second signal drops the examination, and the result is none.
 async fn run_to_end(
     examination: Examination<'_, Account<'_>>,
     is_first: bool,

@@ -16,8 +16,10 @@ use tenure_server::format::describe_schedule_with_source;
 #[cfg(unix)]
 use tenure_supervisor::{Visibility, visibility};
 
+/// Number of next turns to show.
 const SHOWN_TURNS: usize = 3;
 
+/// Column where the values of rows begin.
 const INDENT: usize = 14;
 
 /// Returns an election as JSON, without the findings about its account.

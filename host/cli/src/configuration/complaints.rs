@@ -104,8 +104,8 @@ impl Configuration {
         }
     }
 
-    /// Adds the complaints of the election component about settings that this program accepts. The
-    /// component cannot read a file in the root directory.
+    /// Adds the complaints of the election component about settings that this program accepts.
+    /// Explains the known cause: the component cannot read a file in the root directory.
     pub(crate) fn add_component_complaints(&mut self, complaints: &[String]) {
         let passed_on = self.resolved.table.iter().copied().filter(|setting| setting.component);
         let unopened = passed_on.filter(|setting| {
@@ -149,11 +149,14 @@ fn is_in_root(file: &str) -> bool {
     parent.is_some_and(|parent| parent.has_root() && parent.parent().is_none())
 }
 
+/// Prefix of this program's variables.
 const PREFIX: &str = "TENURE_";
 
+/// Prefix of the variables of this program's tests.
 const TEST_PREFIX: &str = "TENURE_TEST_";
 
-/// Variables that commands receive for their turn. A command may start this program.
+/// Variables that commands receive for their turn. They have no complaint, since a command may
+/// start this program.
 const TURN_VARIABLES: [&str; 11] = [
     "TENURE_TERM",
     "TENURE_SLOT",
@@ -179,7 +182,7 @@ pub(super) fn misspelled_variables(table: &[&'static Setting]) -> Vec<Complaint>
     wrong
 }
 
-/// Returns notes about variables with the prefix that nothing reads.
+/// Returns notes about variables that have the prefix and that no setting reads.
 pub(crate) fn unread_variables(table: &[&'static Setting]) -> Vec<String> {
     let known = known_variables(table);
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -208,8 +211,8 @@ pub(crate) fn known_variables(table: &[&'static Setting]) -> Vec<&'static str> {
     table.iter().flat_map(|setting| setting.variables()).chain(TURN_VARIABLES).collect()
 }
 
-/// Complains about a variable that is similar to a known one. Others may be unrelated: Kubernetes
-/// sets some for a service named tenure.
+/// Returns a complaint about a variable that is similar to a known one. Other variables may be
+/// unrelated: Kubernetes sets some for a service named tenure.
 pub(crate) fn misspelling(
     name: &str,
     known: &[&str],

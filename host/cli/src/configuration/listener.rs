@@ -90,8 +90,7 @@ impl Configuration {
         address.host_str().map(str::to_owned)
     }
 
-    /// Uses the listener's address for the record if it is reachable from outside and no other one
-    /// is set.
+    /// Puts the listener's address on record if other machines can reach it and no address is set.
     pub(crate) fn default_address(&mut self, address: Option<SocketAddr>) {
         let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
         if let Some(address) = reachable {

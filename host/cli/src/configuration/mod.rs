@@ -1,5 +1,5 @@
-//! Derives the configuration of a command from its settings: those for the component, and those of
-//! the program.
+//! Derives the configuration of a command from its settings, both those that the election component
+//! reads and those of this program.
 
 mod complaints;
 mod listener;
@@ -58,7 +58,7 @@ pub(crate) struct Configuration {
     pub part: Option<(Part, CandidateSettings)>,
     /// Authorities to trust in addition to the platform's.
     pub authorities: RootCertificates,
-    /// The command uses this process's streams, for one run.
+    /// The command of `tenure lock`, which uses this process's streams and runs once.
     #[cfg(unix)]
     pub attached: Option<Arc<AttachedCommand>>,
     /// The supervisor of this process, which keeps the last wills.
@@ -68,7 +68,8 @@ pub(crate) struct Configuration {
     pub not_runnable: Option<NotRunnable>,
 }
 
-/// Settings that have no meaning for an application that acts as long as the leadership lasts.
+/// Settings of turns. They do not apply to an application that acts as long as the leadership
+/// lasts.
 const TURN_SETTINGS: [&Setting; 8] =
     [&EVERY, &CRON, &TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED, &TURN_TIMEOUT];
 
@@ -90,7 +91,7 @@ impl Configuration {
     #[cfg(unix)]
     pub(crate) fn for_lock(line: &CommandLine, attached: Arc<AttachedCommand>) -> Self {
         let (mut resolved, complaints) = Elections::from_command_line(line).into_single();
-        // Variables and the file may be meant for elections, and contain their settings.
+        // Variables and the file may contain settings of `tenure run`, which a lock ignores.
         resolved.retain_command_settings();
         let mut this = Self::new(resolved);
         this.complaints.extend(complaints);
@@ -128,7 +129,7 @@ impl Configuration {
 
     /// Configures an observer, which follows an election and serves its state.
     pub(crate) fn for_observe(mut resolved: ResolvedSettings) -> Self {
-        // Variables and the file may be meant for candidates too.
+        // Variables and the file may contain settings of candidates, which an observer ignores.
         resolved.retain_command_settings();
         let mut this = Self::new(resolved);
         this.settings.options.observe = Some(true);
@@ -146,15 +147,15 @@ impl Configuration {
         zone.and_then(|name| Zone::from_name(name.trim())).unwrap_or(Zone::UTC)
     }
 
-    /// Returns true if it takes no part in the election.
+    /// Returns true if this process only observes the election.
     pub(crate) fn observes(&self) -> bool {
         self.settings.options.observe == Some(true)
     }
 
-    /// Configures a command that reads an election, and takes no part.
+    /// Configures a command that only reads an election.
     pub(crate) fn for_status(resolved: ResolvedSettings) -> Self {
         let mut this = Self::new(resolved);
-        // Options of `tenure run` may provide the settings that these depend on.
+        // These settings depend on others, which may be given only as options of `tenure run`.
         if !this.has_timer() {
             this.unset(&TIMER_OPTIONS);
         }
@@ -228,8 +229,8 @@ impl Configuration {
         }
     }
 
-    /// Returns the election with these settings, over the connections of `shared`, and the settings
-    /// as it reads them. Adds complaints about them.
+    /// Returns the election with these settings, which uses the connections of `shared`, and the
+    /// validated settings. If they are invalid, adds complaints and returns none for them.
     pub(crate) fn resolve_election(&mut self, shared: &Election) -> (Election, Option<Settings>) {
         let election = shared.with_settings(self.settings.clone());
         let election = election.with_root_certificates(self.authorities.clone());
@@ -270,8 +271,8 @@ impl Configuration {
         names.for_each(|name| self.settings.options.unset(name));
     }
 
-    /// Warns about secret files of the account and of the work that other users of this machine may
-    /// read.
+    /// Returns warnings about the files with secrets of the account and of the work, if other users
+    /// of this machine may read them.
     pub(crate) fn file_permission_warnings(&self) -> Vec<String> {
         let secrets = self.resolved.table.iter().filter(|setting| !setting.content.is_empty());
         let files = secrets.filter_map(|setting| match setting.works {

@@ -91,7 +91,7 @@ impl Configuration {
         default
     }
 
-    /// Reads the authorities in the file of a setting.
+    /// Reads the certificate authorities in the PEM file that a setting names.
     pub(crate) fn authorities_of(&mut self, setting: &Setting) -> Option<RootCertificates> {
         let value = self.resolved.get(setting).filter(|value| !value.is_blank())?;
         let file = value.path();

@@ -15,7 +15,7 @@ use crate::settings::table::STOP_TIME;
 #[cfg(unix)]
 use std::time::Duration;
 
-/// The number of shares, and the part of this process.
+/// The number of shares, and the limits of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Split {
     pub count: u32,
@@ -41,8 +41,8 @@ impl Split {
 }
 
 impl Configuration {
-    /// Returns the time before the end of the leadership at which a command must stop. None if it
-    /// is the default, or wrong. Validates the default too.
+    /// Returns the stop time of a command: the time from the request to stop until the end of the
+    /// leadership. None for the default or a wrong value. Validates the default too.
     #[cfg(unix)]
     pub(crate) fn stop_time(&mut self) -> Option<Duration> {
         let configured = self.duration(&STOP_TIME);
@@ -90,7 +90,7 @@ impl Configuration {
             };
             match value {
                 Some(value) if !name.is_empty() => env.push((name.to_owned(), value)),
-                // The whole text may be a secret.
+                // Does not show the text, since all of it may be a secret.
                 _ => wrong.push(entry.describe_item(Some(item))),
             }
         }
@@ -148,8 +148,8 @@ impl Configuration {
         settings
     }
 
-    /// Configures the candidate of a share, where `resolved` is for the coordinating one. It keeps
-    /// the name of its member, even if this machine is renamed meanwhile.
+    /// Configures the candidate of a share from `resolved`, the settings of the coordinating
+    /// candidate. The candidate keeps the name `member`, even if this machine is renamed meanwhile.
     pub(crate) fn for_share(
         resolved: ResolvedSettings,
         candidate: &ShareCandidate,
@@ -171,7 +171,7 @@ fn host_problem(entry: &str) -> Option<(&'static str, String)> {
         Some((scheme, remainder)) => (format!("{scheme}://"), remainder),
         None => (String::new(), entry),
     };
-    // A part of the text may be a secret.
+    // Gives no correction, since a part of the text may be a secret.
     if entry.contains('@') {
         return None;
     }
@@ -221,12 +221,15 @@ mod stop_time {
     use tenure_core::Timings;
     use tenure_supervisor::{KILL_SLACK, STOP_TIME};
 
+    /// Minimum of the default stop time with failover, even if the stop then begins before an
+    /// unanswered beat was retried. Short periods reduce it further.
     const GRACEFUL_STOP_TIME: Duration = Duration::from_millis(700);
 
     /// Periods of a leader that bound the stop time.
     #[derive(Clone, Copy)]
     pub(super) struct Periods {
-        /// Maximum time without a renewal, or with failover without a beat.
+        /// Maximum time for which a leader may act without a renewal, or, with failover, without a
+        /// beat.
         validity: Duration,
         /// Interval of renewals or beats.
         renew: Duration,
@@ -251,7 +254,8 @@ mod stop_time {
         failover.then(|| STOP_TIME.min(available_time(periods)).min(after).max(SHORTEST_STOP_TIME))
     }
 
-    /// Returns the time between a timely renewal and the stop of the command, less some slack.
+    /// Returns the maximum stop time: the validity that remains when the next renewal is due, less
+    /// some slack.
     fn available_time(periods: Periods) -> Duration {
         periods.validity.saturating_sub(periods.renew + KILL_SLACK)
     }

@@ -20,7 +20,7 @@ const PLAIN: Style = Style::new();
 /// Width of the column with the names of events.
 const NAME: usize = 10;
 
-/// Next turns that are sooner than this are not announced, in milliseconds.
+/// Minimum time until a next turn that a line announces, in milliseconds.
 const SOON_MS: u64 = 10_000;
 
 /// Time format on a terminal.

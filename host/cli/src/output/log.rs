@@ -1,7 +1,7 @@
-//! The log of a candidate.
+//! The log of a process and its candidates.
 //!
-//! A thread of its own writes it, so that a blocked reader does not delay the candidate, which has
-//! deadlines to meet.
+//! A separate thread writes the lines, so that a blocked reader does not delay the candidates,
+//! which have deadlines to meet.
 
 use super::times::time_of_day;
 use super::{columns, event_lines, wants_colour};
@@ -87,6 +87,7 @@ struct LogRegistry {
     count: AtomicUsize,
     /// Length of the longest name in characters.
     name_width: AtomicUsize,
+    /// Notes that were already written with [`Log::note_once`].
     written_notes: Mutex<HashSet<String>>,
 }
 
@@ -129,7 +130,7 @@ impl Log {
         Ok((log, WriterHandle(written)))
     }
 
-    /// Creates a log that is discarded.
+    /// Creates a log whose lines are discarded.
     pub(crate) fn discard() -> Self {
         let style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
         Self::new(style, false).0
@@ -137,7 +138,7 @@ impl Log {
 
     /// Creates a log without a writer. The caller receives the lines.
     pub(crate) fn new(style: Style, terminal: bool) -> (Self, Receiver<QueuedLine>) {
-        // The quotas limit its length.
+        // The channel needs no limit, since the quotas limit the queue.
         let (lines, queue) = channel();
         let election_lines = LineQuota::new("events", ELECTION_CAPACITY);
         let handler_lines = LineQuota::new("lines of the handler", HANDLER_CAPACITY);
@@ -241,10 +242,11 @@ impl Log {
                 event_lines::line(&time, event, layout)
             }
         };
-        // A filtered line releases its quota at once.
+        // An event without text releases its quota at once.
         let queued_line = QueuedLine { line: line.unwrap_or_default(), quota: quota.clone() };
         if !queued_line.line.is_empty() {
-            // The writer ends only after its last sender.
+            // Sending fails only for a discarded log, since a writer ends only after its last
+            // sender.
             let _ = self.lines.send(queued_line);
         }
     }
@@ -266,7 +268,8 @@ impl LineQuota {
         Arc::new(Self { label, capacity, queued: AtomicUsize::new(0), dropped: AtomicU64::new(0) })
     }
 
-    /// Reserves a place in the queue. If it is full, counts a dropped line.
+    /// Reserves a place in the queue, and returns true. If the quota is used up, counts a dropped
+    /// line.
     fn try_reserve(&self) -> bool {
         let reserved = self.queued.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
             (waiting < self.capacity).then_some(waiting + 1)
@@ -303,7 +306,8 @@ impl Drop for QueuedLine {
 }
 
 impl WriterHandle {
-    /// Call it after all clones of the log were dropped.
+    /// Waits until all lines are written, for [`FLUSH_TIMEOUT`] at most. Call it after all clones
+    /// of the log were dropped.
     pub(crate) fn wait(self) {
         // No value is ever sent: the writer's end closes the channel.
         let Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) =

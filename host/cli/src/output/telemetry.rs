@@ -32,19 +32,22 @@ use tokio::time::timeout;
 pub(crate) struct Telemetry {
     traces: Option<SdkTracerProvider>,
     metrics: Option<SdkMeterProvider>,
-    /// Dropped together with this, which ends the reports of failures.
+    /// The clients hold weak references to it, so dropping the telemetry ends the reports of
+    /// failures.
     collector: Option<Arc<Collector>>,
 }
 
+/// Telemetry of one candidate.
 #[derive(Clone)]
 pub(crate) struct CandidateTelemetry {
     tracer: Option<SdkTracer>,
     times: Option<Arc<Times>>,
-    /// The current turn, with its span if there are traces.
+    /// The running turn, if there is one, and its span, if there are traces.
     running: Arc<Mutex<Option<Option<Span>>>>,
     labels: [KeyValue; 2],
 }
 
+/// Histograms of the durations of turns and renewals.
 struct Times {
     turns: Histogram<f64>,
     renewals: Histogram<f64>,
@@ -131,8 +134,8 @@ impl Telemetry {
     /// Sends the remaining data, for `patience` at most.
     pub(crate) async fn shut_down(&self, patience: Duration) {
         let (traces, metrics) = (self.traces.clone(), self.metrics.clone());
-        // Both run at the same time, since either may fail. Errors are ignored: nothing can be done
-        // about them at the exit.
+        // Both shut down at the same time, since either may take all of `patience`. Errors are
+        // ignored: nothing can be done about them at the exit.
         let traces = spawn_blocking(move || {
             drop(traces.map(|traces| traces.shutdown_with_timeout(patience)));
         });
@@ -151,7 +154,7 @@ impl Drop for Telemetry {
     }
 }
 
-/// Maximum capacity to allocate in advance.
+/// Maximum number of elections for which the limit of series is raised in advance.
 const MOST_EXPECTED: usize = 10_000;
 
 /// Raises the SDK's limit of 2,000 series for each instrument, beyond which it merges series. The
@@ -210,8 +213,8 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Identifies this process among others with the same telemetry. Attributes in variables take
-/// precedence.
+/// Returns the attributes that identify this process among others with the same telemetry.
+/// Attributes in variables take precedence.
 fn resource() -> Resource {
     let attributes_text = collector::variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
     let attributes =
@@ -302,6 +305,7 @@ fn end_span(mut span: Span, end: &TurnEnd) {
     span.end();
 }
 
+/// A handler whose turns run in their spans.
 struct Traced {
     handler: Box<dyn Handler>,
     telemetry: CandidateTelemetry,

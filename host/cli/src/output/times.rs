@@ -23,7 +23,7 @@ pub(crate) fn turn_duration(milliseconds: u64) -> String {
     }
 }
 
-/// Names an attempt after the first, as a clause.
+/// Returns a clause with the number of the attempt. Empty for the first attempt.
 pub(crate) fn attempt_clause(attempt: u32) -> String {
     match attempt {
         0 | 1 => String::new(),
@@ -68,7 +68,8 @@ pub(crate) fn schedule_zone(schedule: Option<&Schedule>) -> Zone {
     }
 }
 
-/// Formats the time of day for a terminal. Omits the offset if this machine has the same.
+/// Formats the time of day for a terminal. Omits the zone's offset if this machine has the same
+/// one.
 pub(crate) fn time_of_day(now: DateTime<Utc>, zone: Zone) -> String {
     let (zoned, local) = (now.with_timezone(&zone), now.with_timezone(&Local));
     let same = zoned.offset().fix() == local.offset().fix();

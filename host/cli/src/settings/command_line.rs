@@ -10,7 +10,8 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use tenure_base::duration::format_duration;
 
-/// With more options than this, help groups them under the headings of the table.
+/// Maximum number of options without headings. The help of a command with more options groups them
+/// under the headings of the table.
 const MAX_UNGROUPED: usize = 12;
 
 /// Maximum line length of help in characters.
@@ -27,7 +28,7 @@ pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Comm
     let option = |setting: &&'static Setting| {
         let arg = option(setting);
         if arg.is_positional() {
-            // A lock has no other kind of work.
+            // A command is the only kind of work of a lock.
             let is_required = arg.is_last_set() && name == "lock";
             return arg.required(is_required);
         }
@@ -113,7 +114,7 @@ pub(super) fn first_sentence(text: &str) -> &str {
 /// Returns the full help: effect, range, default and variables.
 fn help(setting: &Setting) -> String {
     let mut help = setting.help.to_owned();
-    // The name already shows the choices of such a setting.
+    // The value's name in the help already shows these choices.
     let shown_range = range(setting).filter(|_| !matches!(setting.kind, Kind::OneOf(_)));
     if let Some(range) = shown_range {
         help += &format!("; {range}");

@@ -10,6 +10,7 @@ use crate::complaint::{Complaint, is_deceptive, redacted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+/// Maximum number of elections that a complaint lists.
 const MAX_LISTED: usize = 20;
 
 /// The elections of a command, and complaints about them.
@@ -24,8 +25,8 @@ pub(crate) struct Elections {
 }
 
 impl Elections {
-    /// Returns the elections of the file, or the named one of these. Without a file, returns the
-    /// one of the command line.
+    /// Returns the elections of the file, or only the one that the command line names. Without a
+    /// file, returns the election of the command line.
     pub(crate) fn from_command_line(line: &CommandLine) -> Self {
         let resolved = ResolvedSettings::from_command_line(line);
         let Some(file) = resolved.get(&CONFIG) else {
@@ -77,8 +78,8 @@ impl Elections {
         this
     }
 
-    /// Returns the settings of the process if a list has no names yet: those that each future
-    /// election will have.
+    /// Returns the settings that each election of a list has. Callers use them for the process
+    /// while the list has no names. None without a list, or after complaints.
     pub(crate) fn unnamed_settings(&self) -> Option<ResolvedSettings> {
         let pattern = self.patterns.first().filter(|_| self.complaints.is_empty());
         pattern.map(|pattern| pattern.template.clone())
@@ -255,7 +256,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Returns none if the settings are for one election.
+    /// Returns the pattern of these settings, or none if they are for one election.
     fn from_settings(resolved: &ResolvedSettings) -> Option<Self> {
         let file = resolved.get(&FOR_EACH_FILE).filter(|value| !value.is_blank());
         let file = file.map(|value| (value.path(), value.describe_without_value()));
@@ -287,7 +288,8 @@ impl Pattern {
         if complaints.is_empty() { Ok(elections) } else { Err(complaints) }
     }
 
-    /// Returns the name that this election would have, even if the list does not contain it.
+    /// Returns the name that replaces the placeholder in this election, even if the list does not
+    /// contain the name.
     fn name_of<'e>(&self, election: &'e str) -> Option<&'e str> {
         let text = self.template.get(&ELECTION)?.text();
         let (before, after) = text.split_once(PLACEHOLDER)?;

@@ -4,10 +4,11 @@
 //! 1. [`command_line`] generates the options, and reads their values.
 //! 2. [`parse`] reads `tenure.toml`, whose keys are the options.
 //! 3. [`resolved`] determines the effective values, from the command line, variables and the file.
-//! 4. [`elections`] does that for each election, and [`Pattern`] makes several elections of one.
+//! 4. [`elections`] does that for each election. A [`Pattern`] expands the settings of one to
+//!    several elections.
 //!
-//! [`Configuration`](crate::configuration::Configuration) defines which commands read which of
-//! them.
+//! [`Configuration`](crate::configuration::Configuration) defines which of the settings a command
+//! reads.
 
 mod command_line;
 mod elections;
@@ -43,11 +44,12 @@ pub(crate) struct Setting {
     pub scope: Scope,
     /// Settings of the same choice exclude each other.
     pub choice: Option<Choice>,
-    /// The kinds of work that it is for. Empty if it is for any.
+    /// The kinds of work that use the setting. Empty if all do.
     pub works: &'static [Work],
     /// True if the election component reads and validates it.
     pub component: bool,
-    /// The help of `-h`. For a command with many options, `-h` leaves out those without it.
+    /// The help for `-h`. If a command has many options, `-h` only lists the names of those without
+    /// this text.
     pub short: &'static str,
     /// The help of the option. Without a full stop.
     pub help: &'static str,
@@ -95,7 +97,7 @@ pub(crate) enum Kind {
 pub(crate) enum Range {
     /// All values that its kind and its reader allow.
     Any,
-    /// Values according to this text. The reader validates them.
+    /// A description of the values. The reader of the setting validates them.
     Words(&'static [Part]),
     /// Maximum number of bytes of text.
     Bytes(usize),
@@ -115,7 +117,7 @@ pub(crate) enum Part {
     Size(u64),
 }
 
-/// The position in the file where it may be set.
+/// The place in the file where a setting is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Not in the file.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// Minimum similarity of an unknown key and the key that the advice suggests.
 const MIN_SIMILARITY: f64 = 0.75;
 
 const HELP: &str =
@@ -24,7 +25,8 @@ const COMMAND_ADVICE: &str = "write the program and each argument as separate st
 /// Maximum size of the file in bytes, so that an endless file does no harm.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Marks in the name of a key (without dashes and underscores), and the variable for such a secret.
+/// Parts of key names that mark a secret of the account or the webhook, and the variable for that
+/// secret. The parts omit dashes and underscores.
 const SECRET_MARKS: [(&str, &str); 7] = [
     ("webhooktoken", "TENURE_HANDLER_TOKEN"),
     ("webhooksecret", "TENURE_HANDLER_SECRET"),
@@ -35,7 +37,7 @@ const SECRET_MARKS: [(&str, &str); 7] = [
     ("key", "AZURE_STORAGE_KEY"),
 ];
 
-/// Marks of other secrets, not of the account.
+/// Parts of key names that mark another secret.
 const GENERIC_SECRET_MARKS: [&str; 3] = ["secret", "password", "credential"];
 
 /// One item of a value. A list has several.
@@ -53,7 +55,8 @@ pub(super) struct SettingsFile {
     pub text: String,
     /// The directory of the file. Relative paths refer to it.
     pub folder: PathBuf,
-    /// Byte offsets of the lines, for the positions in lists with thousands of names.
+    /// Byte offsets of the line starts. They make it fast to find positions in lists with thousands
+    /// of names.
     lines: Vec<usize>,
 }
 
@@ -171,6 +174,7 @@ pub(super) fn parse(source: &SettingsFile, table: &[&'static Setting]) -> Conten
     content
 }
 
+/// Reader of the file's values. It collects the complaints.
 struct Reader<'a> {
     source: &'a SettingsFile,
     keys: Vec<&'static Setting>,

@@ -16,7 +16,7 @@ pub(super) const PLACEHOLDER: &str = "{each}";
 /// Settings with an address or a host, which may contain a password before an `@`.
 static ADDRESSES: [&Setting; 4] = [&ADDRESS, &ALLOW_HOST, &LISTEN, &LISTEN_HOST];
 
-/// Looks up a variable. Returns none if it is blank or not set.
+/// A lookup of variables. It returns none for a variable that is blank or not set.
 pub(crate) type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 pub(crate) fn environment(name: &str) -> Option<OsString> {
@@ -31,8 +31,8 @@ fn is_blank(text: &OsStr) -> bool {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     CommandLine,
-    /// The variable's name. A variable with the content of a file leaves the items empty, since the
-    /// content is secret.
+    /// The variable's name. If the variable has the content of a file, the value has no items,
+    /// since the content is secret.
     Variable(&'static str),
     /// The position of the key in the table of the election.
     Election(String),
@@ -279,7 +279,7 @@ impl ResolvedSettings {
             Some(file) if file.invalid.iter().any(|invalid| is_substitute(invalid, setting)) => {
                 return None;
             }
-            // For one of several elections, a variable cannot set it.
+            // A variable cannot set it for one of several elections.
             Some(file) if file.has_several && setting.scope == Scope::One => {
                 (format!("{}: {}", file.place, setting.name), None)
             }
@@ -290,7 +290,8 @@ impl ResolvedSettings {
     }
 
     /// Returns the name of a setting for messages: the option, key or variable that it was given
-    /// by. A setting that was not given is named like the setting that the message is about.
+    /// by. For a setting that was not given, returns the variable if `about` is from a variable,
+    /// and otherwise the key or the option.
     pub(crate) fn display_name(&self, setting: &Setting, about: Option<&Value>) -> String {
         let by_variable =
             || about.is_some_and(Value::is_from_variable) && !setting.variable.is_empty();
@@ -341,8 +342,8 @@ fn is_off(value: &Value) -> bool {
     value.setting.kind == Kind::Switch && value.text().trim() == "false"
 }
 
-/// Returns true if another value of the same choice takes precedence. Only values of the file are
-/// overridden: two on a command line contradict each other.
+/// Returns true if another value of the same choice takes precedence. Only values of the file can
+/// be overridden. Two options on the command line contradict each other.
 fn is_overridden(value: &Value, all: &[Value]) -> bool {
     let rank = |value: &Value| match value.source {
         Origin::CommandLine => 0,
@@ -358,7 +359,7 @@ fn is_overridden(value: &Value, all: &[Value]) -> bool {
     rank(value) > 1 && all.iter().filter(rivals).any(|rival| rank(rival) < rank(value))
 }
 
-/// Returns true if a setting can replace a missing one.
+/// Returns true if `invalid` is the missing setting, or one of the same choice.
 fn is_substitute(invalid: &Setting, missed: &Setting) -> bool {
     invalid.is(missed) || (missed.choice.is_some() && invalid.choice == missed.choice)
 }

@@ -1,8 +1,8 @@
 //! The table of settings, with one row for each. It defines the options and their help, the keys of
 //! the file, variables, complaints, manual pages, completions, and docs/configuration.md.
 //!
-//! To add a setting, add a row here, and read it by the name of the row. A setting that the
-//! election component reads is passed on by the variable of the row, and validated there.
+//! To add a setting, add a row here, and read it by the name of the row. The program passes a
+//! setting for the election component on under the row's variable, and the component validates it.
 
 use super::Part::{Number, Size, Time, Words};
 use super::{Choice, Kind, Range, Scope, Setting, Work};
@@ -34,7 +34,7 @@ const ALL: &[&str] = &[
     "break",
 ];
 
-/// Values of most rows.
+/// Default fields of a row.
 const ROW: Setting = Setting {
     name: "",
     variable: "",
@@ -55,10 +55,10 @@ const ROW: Setting = Setting {
     heading: "",
 };
 
-/// Values of most rows that the component reads.
+/// Default fields of rows that the component reads.
 const PASSED_ON: Setting = Setting { component: true, ..ROW };
 
-/// Values of rows that only have a variable.
+/// Default fields of rows that only have a variable.
 const VARIABLE: Setting = Setting { commands: &[], component: true, ..ROW };
 
 const fn seconds(seconds: u64) -> Duration {

@@ -24,7 +24,7 @@ pub(super) struct Facts {
     kind: Option<String>,
     /// True if the account keeps every version of a blob.
     pub versions: bool,
-    /// True if something was written: a version would have been reported.
+    /// True if a write succeeded. Its response would have reported a version.
     has_written: bool,
     soft_delete: bool,
     immutable: bool,
@@ -65,7 +65,8 @@ impl Facts {
         self.account_error = (!is_known).then_some(reason);
     }
 
-    /// Returns findings other than the account's kind. Usually there are none.
+    /// Returns the findings about an emulator and about the protection of blobs. Usually there are
+    /// none.
     pub fn findings(&self, account: &str) -> Vec<Finding> {
         let mut findings: Vec<_> = self.emulator(account).into_iter().collect();
         findings.extend(self.protection());
@@ -196,7 +197,7 @@ fn is_plain(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
 }
 
-/// A credential that expires sooner than this gets a warning.
+/// Remaining validity below which a SAS gets a warning.
 const EXPIRY_WARNING: TimeDelta = TimeDelta::days(7);
 
 /// Returns the finding about the credential. `now` is the service's time, as far as it is known.

@@ -59,7 +59,7 @@ impl Question {
 pub struct Reply {
     /// The response as an election reads it.
     pub answer: Answer,
-    /// Header names in any case.
+    /// Names and values of the headers. The names may have any case.
     pub headers: Vec<(String, Vec<u8>)>,
 }
 

@@ -1,4 +1,4 @@
-//! Latency of requests, and whether the election's periods fit it; and the offset between this
+//! Latency of requests, which the election's periods must fit, and the offset between this
 //! machine's clock and the service's.
 
 use std::time::Duration;
@@ -18,6 +18,7 @@ const LONGEST_LEASE: u64 = 60;
 /// The longest time-out that may be set, in seconds.
 const LONGEST_TIMEOUT: u64 = 30;
 
+/// Durations of answered requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times(Vec<Duration>);
 
@@ -116,8 +117,8 @@ const TOLERANCE_MS: i64 = 2_000;
 /// providers allow five minutes, the service fifteen.
 const LIMIT_MS: i64 = 5 * 60 * 1_000;
 
-/// Time by which the service's clock is ahead of this machine's, in milliseconds. A range, since a
-/// `Date` has whole seconds and the response takes time to arrive.
+/// Time by which the service's clock is ahead of this machine's, in milliseconds. It is a range,
+/// since a `Date` has whole seconds and the response takes time to arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offset(Option<(i64, i64)>);
 
@@ -131,13 +132,13 @@ impl Offset {
             date.saturating_add(1_000).saturating_sub(sent.timestamp_millis()),
         );
         let narrowed = self.0.map(|(least, most)| (least.max(bounds.0), most.min(bounds.1)));
-        // The bounds exclude each other: a clock was changed in between, so the newest response
-        // counts.
+        // If the bounds exclude each other, a clock was changed in between. Then the newest
+        // response counts.
         self.0 = Some(narrowed.filter(|(least, most)| least <= most).unwrap_or(bounds));
     }
 
-    /// Returns the minimum by which the service's clock is ahead; negative if it is behind. None
-    /// before the first response.
+    /// Returns the minimum offset in milliseconds. It is positive if the service's clock is ahead
+    /// of this machine's, and negative if it is behind. None before the first response.
     pub fn known_ms(self) -> Option<i64> {
         let (least, most) = self.0?;
         Some(if least > 0 { least } else { most.min(0) })

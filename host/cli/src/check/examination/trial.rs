@@ -413,7 +413,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         }
     }
 
-    /// Sends a request to the scratch blob, for this check.
+    /// Sends a request to the scratch blob, and counts `check` as tried.
     async fn ask(
         &mut self,
         check: &'static str,
@@ -429,8 +429,8 @@ impl<W: Transport> Trial<'_, '_, W> {
         })
     }
 
-    /// Returns true if a request was permitted. If it returns false, the remaining checks can still
-    /// be tried. `lease` is the lease id that the response must name.
+    /// Returns true if a request was permitted, and false if only this operation is denied, so that
+    /// the remaining checks can be tried. `lease` is the lease id that the response must name.
     fn expect_permitted(
         &mut self,
         exchange: &Exchange,
