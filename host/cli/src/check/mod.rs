@@ -119,11 +119,11 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     Ok(Validated { configurations, candidacies, notes })
 }
 
-/// A signal interrupted a test. The findings are missing if a second signal came, or if the first
-/// one came while the connection was tested.
+/// The interruption of a test by a signal. The findings are missing if a second signal came, or if
+/// the first one came while the connection was tested.
 struct Interrupted(Option<Findings>);
 
-/// Tests the accounts of the elections, one after the other, and skips repeated tests.
+/// Tester of the elections' accounts. It tests them one after the other, and skips repeated tests.
 struct Tester {
     /// False for JSON, which is written at the end.
     prints: bool,
