@@ -66,14 +66,15 @@ async fn run_elections(
     configuration: fn(ResolvedSettings) -> Configuration,
     supervised: Option<Result<Supervised, String>>,
 ) -> CommandResult {
-    // Precedes all requests, so that no signal can leave a lease behind.
+    // Signals are handled before the first request, so that no signal can leave a lease behind.
     let mut signals = Signals::new().map_err(fail_with_os_error)?;
     let mut reload = Signals::reload().map_err(fail_with_os_error)?;
     let clock = BootClock::new();
     let mut configured = ConfiguredElections::from_command_line(line, configuration);
     let places = configured.places();
     let descriptor_warning = raise_descriptor_limit(places);
-    // The limit of descriptors determines the number of parallel steps.
+    // The engine is created after that, because the limit of descriptors determines its number of
+    // parallel steps.
     let engine = Engine::new().map_err(fail_with_os_error)?;
     let style = configured.log_style()?;
     let ProcessLogs { log, written, process_log, candidate_logs } =
@@ -108,7 +109,7 @@ async fn run_elections(
     };
     let prepared = select! {
         biased;
-        // Nothing was sent yet.
+        // No request was sent yet, so there is no lease to release.
         _ = signals.next() => return Ok(ExitCode::SUCCESS),
         judged = preparation => judged.map_err(fail_with_os_error)?,
     };
@@ -152,9 +153,9 @@ struct ConfiguredElections {
     elections: Elections,
     configurations: Vec<Configuration>,
     contexts: Vec<LogContext>,
-    /// The number of the list that each election is on.
+    /// The number of each election's list. None if the election is on no list.
     patterns: Vec<Option<usize>>,
-    /// The settings of the process, if there is no election.
+    /// The settings of the process, if there is no election. Empty otherwise.
     unnamed: Vec<Configuration>,
 }
 
@@ -204,7 +205,7 @@ impl ConfiguredElections {
 struct ProcessLogs {
     log: Log,
     written: WriterHandle,
-    /// For messages about all elections: the log of the first.
+    /// Log of the first election, for messages about all elections.
     process_log: Log,
     candidate_logs: Vec<Log>,
 }
@@ -229,7 +230,7 @@ fn connect_supervisor(
     tasks: &Tasks,
     style: Style,
 ) -> Result<Arc<Link>, String> {
-    // The supervisor's messages are sent on this runtime.
+    // The link starts its tasks on this runtime.
     let _guard = tasks.runtime.enter();
     supervisor::link(supervised.as_ref().map_err(Clone::clone)?, style)
 }
@@ -275,8 +276,8 @@ struct RunningProcess {
 }
 
 impl RunningProcess {
-    /// Starts the candidates and members. Each candidate has its context, and its election's list
-    /// among `patterns`.
+    /// Starts the candidates and members. `contexts` and `patterns` have an entry for each
+    /// candidate: its log context, and the number of its election's list.
     fn start_candidates(
         &mut self,
         candidacies: Vec<Candidacy>,
@@ -334,14 +335,14 @@ impl RunningProcess {
         members.shutdown().await;
         lists.end().await;
         process.shut_down(last_spans).await;
-        // These hold the last clones of the log.
+        // These hold the last clones of the log. The writer ends only after they are dropped.
         drop((process, process_log));
         written.wait();
         code
     }
 }
 
-/// Waits until all candidates have left, and the members of shares too.
+/// Waits until all candidates and all members of shares have left.
 async fn all_ended(tasks: &Tasks, members: &mut JoinSet<()>) {
     let members = async {
         while let Some(result) = members.join_next().await {

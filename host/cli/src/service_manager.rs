@@ -20,8 +20,8 @@ mod linux {
     /// Time limit for a service manager to accept a message.
     const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
-    /// Connection to the service manager. A thread sends the messages, so that one that does not
-    /// read blocks no caller.
+    /// Connection to the service manager. A thread sends the messages, so that a service manager
+    /// that does not read blocks no caller.
     pub(crate) struct ServiceManager {
         /// None after the last message.
         messages: Option<Sender<String>>,
@@ -72,7 +72,7 @@ mod linux {
         }
     }
 
-    /// Delivers the last message before the program ends.
+    /// Waits until the last messages are sent, but no longer than `SEND_TIMEOUT`.
     impl Drop for ServiceManager {
         fn drop(&mut self) {
             self.messages = None;
@@ -93,7 +93,7 @@ mod linux {
         }
     }
 
-    /// Returns the watchdog's time limit if it applies to this process.
+    /// Returns the watchdog's time limit if it applies to the process `main_pid`.
     pub(crate) fn watchdog_limit(main_pid: u32) -> Option<Duration> {
         let variable = |name| std::env::var_os(name).map(OsString::into_string)?.ok();
         let (limit, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
@@ -181,7 +181,7 @@ mod linux {
 mod none {
     use std::time::Duration;
 
-    /// Never exists.
+    /// Connection to a service manager. `from_env` never returns one.
     pub(crate) struct ServiceManager;
 
     impl ServiceManager {

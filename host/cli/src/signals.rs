@@ -27,15 +27,15 @@ impl Signals {
     ///
     /// Returns the reason if they cannot be handled, for a message.
     pub(super) fn new() -> Result<Self, String> {
-        // The default action would end the process. Handling the signal once disables that action,
-        // and child processes still inherit the default.
+        // The default action of SIGUSR1 would end the process. Handling the signal once disables
+        // that action, and child processes still inherit the default.
         let ignored = signal(SignalKind::user_defined1()).map_err(describe_error)?;
         drop(ignored);
         let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
         Self::with_hangup(&kinds, !is_managed()).map_err(describe_error)
     }
 
-    /// Handles the signal that reloads the lists. Without a service manager, there is none.
+    /// Handles the signal that reloads the lists. Without a service manager, no signal does.
     ///
     /// # Errors
     ///
@@ -56,8 +56,8 @@ impl Signals {
         Self::with_hangup(kinds, true)
     }
 
-    /// SIGHUP stays ignored if it was ignored at the start. Child processes inherit ignored
-    /// signals.
+    /// Handles `kinds`, and SIGHUP if `hangup` is true. A SIGHUP that was ignored at the start
+    /// stays ignored, as `nohup` expects.
     fn with_hangup(kinds: &[SignalKind], hangup: bool) -> io::Result<Self> {
         let hangup = (hangup && handles_hangup()).then(SignalKind::hangup);
         let kinds = kinds.iter().copied().chain(hangup);
@@ -96,7 +96,7 @@ fn is_managed() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
 }
 
-/// Ctrl-C, or no signal at all.
+/// Signals on systems other than Unix: Ctrl-C, or none.
 #[cfg(not(unix))]
 pub(super) struct Signals {
     interrupt: bool,
