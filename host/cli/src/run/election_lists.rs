@@ -47,6 +47,7 @@ pub(crate) struct ElectionLists {
 
 struct ElectionList {
     pattern: Arc<Pattern>,
+    /// Elections that will be started, with their settings.
     waiting: BTreeMap<String, ResolvedSettings>,
     /// Elections that are starting. False if the list no longer contains the election.
     adding: BTreeMap<String, bool>,

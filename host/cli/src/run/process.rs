@@ -33,6 +33,7 @@ pub(crate) struct Process {
     pub telemetry: Telemetry,
     /// None without a supervisor.
     pub link: Option<Arc<Link>>,
+    /// Address of the listener. None without a listener.
     pub address: Option<SocketAddr>,
     pub log: Log,
     pub has_warned_of_descriptors: AtomicBool,

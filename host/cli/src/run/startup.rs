@@ -36,6 +36,7 @@ pub(crate) struct ProcessSetup {
     pub notes: Vec<String>,
     /// The front of each election, in the order of the configurations.
     pub fronts: Vec<CandidateFront>,
+    /// Address of the listener.
     pub address: Option<SocketAddr>,
 }
 
