@@ -1,7 +1,6 @@
 //! `tenure lock`: runs a command once under the lease of a blob, and exits with its exit code.
 //!
-//! The process is a candidate whose work lasts as long as its leadership. It leaves the election
-//! when the command has ended.
+//! The process is a candidate whose work is the command. It leaves when the command has ended.
 
 use crate::complaint::{Complaint, printable, report};
 use crate::configuration::Configuration;
@@ -37,8 +36,8 @@ use tokio::time::{Instant, sleep};
 /// Time limit for delivering the last messages to the supervisor.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// SIGCONT. A background job is stopped when it reads the terminal, and a shell sends SIGCONT when
-/// it moves the job to the foreground. Unlike the other signals, it does not request the end.
+/// Number of SIGCONT, which is no request to end: a shell sends it to a stopped job that it moves
+/// to the foreground.
 const CONTINUE: i32 = rustix::process::Signal::CONT.as_raw();
 
 const FORWARDED_SIGNALS: [SignalKind; 6] = [
@@ -99,7 +98,7 @@ pub(super) async fn lock(
     };
     let prepared = select! {
         biased;
-        // The process can end at once, since nothing was sent yet.
+        // No request was sent yet, so there is no lease to release.
         number = next_ending_signal(&mut signals) => {
             return Ok(ExitCode::from(exit_code(&LockOutcome::Interrupted(number))));
         }
@@ -198,8 +197,8 @@ impl LockRun {
             if let Some(link) = &link {
                 link.exit(exit_code(&decided));
             }
-            // The board loses the leader's name when the candidate leaves, so its summary is taken
-            // before.
+            // The board loses the leader's name when the candidate leaves, so the summary is taken
+            // now.
             let _ = outcome.set((decided, board.summary(clock.now())));
             let _ = leave_sender.send(());
             let signalled_at = Instant::now();
@@ -225,7 +224,8 @@ impl LockRun {
         };
         Ok(match (delivered, has_left) {
             (false, _) => ExitCode::from(exit_code(final_outcome)),
-            // The supervisor knows the exit code. Zero means that it need not send a last will.
+            // The supervisor has received the exit code. Zero means that there are no wills to
+            // send.
             (true, true) => ExitCode::SUCCESS,
             (true, false) => ExitCode::from(FAILED),
         })
@@ -323,8 +323,8 @@ enum ObstacleKind {
     Unusable,
 }
 
-/// Returns true if the service refuses a necessary request. The lock may be free then, but waiting
-/// does not help.
+/// Returns true if the service refuses a necessary request. The lock may be free then, so it does
+/// not count as held.
 fn is_refused(summary: &Summary) -> bool {
     let blocked = summary.blocked.as_ref().map(|blocked| blocked.class);
     summary.role == "undecided" && matches!(blocked, Some("refused" | "configuration"))
@@ -358,8 +358,8 @@ impl ObstacleTracker {
             // time. If the service's dates jump, the problem recurs, and the candidate releases the
             // lease each time.
             (_, Some("clock")) => self.clock_problem_passed,
-            // If the newest request succeeded, the problem has passed: the service may have
-            // accepted another token.
+            // The service may have accepted another token since, so the problem counts only while
+            // requests fail.
             _ => summary.failing,
         }
     }
@@ -418,7 +418,7 @@ fn failure_message(outcome: &LockOutcome, summary: &Summary) -> Option<String> {
 
 fn settings_error(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -> ExitCode {
     eprint(report(complaints));
-    // If the command is the only complaint, uses the exit code of shells.
+    // If an unusable command is the only complaint, the exit code is that of shells.
     let code = match (complaints, not_runnable) {
         ([_], Some(NotRunnable::Missing | NotRunnable::NotOnPath)) => NOT_FOUND,
         ([_], Some(NotRunnable::NotExecutable)) => NOT_EXECUTABLE,
@@ -428,7 +428,7 @@ fn settings_error(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -
 }
 
 pub(super) fn report_failure(problem: impl std::fmt::Display) -> ExitCode {
-    // Replaces the usual exit code, since the command could return that too.
+    // The usual exit code of a failure could also be that of the command.
     let _ = fail(problem);
     ExitCode::from(FAILED)
 }

@@ -34,10 +34,11 @@ const TURN_NOT_FINISHED: u8 = 1;
 /// Exit code: the turn did not succeed, or will not be run.
 const TURN_NOT_SUCCEEDED: u8 = 3;
 
-/// Time limit for notifying the leader.
+/// Time limit for notifying the leader that an order waits.
 const HINT_LIMIT: Duration = Duration::from_secs(3);
 
-/// Pauses between two polls: each one is twice as long as the previous one.
+/// First pause between two polls. Each pause is twice as long as the previous one, up to
+/// `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -188,14 +189,14 @@ fn describe_trigger(id: &str, state: &TriggerState) -> String {
     }
 }
 
-/// The election of an operator's command, and the clients that notify its leader.
+/// Access of an operator's command to an election and its leader.
 struct Operator {
     handle: Election,
     clients: Clients,
     election: String,
 }
 
-/// An order whose result is unknown, or that was not placed.
+/// Failure to place an order, or to read its result.
 struct Failure {
     why: String,
     /// True if the order may have been placed.
@@ -214,7 +215,7 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// The account did not respond.
+    /// Returns the reason if the account did not respond.
     async fn check_account(&self) -> Result<(), String> {
         match check_answer(self.handle.inspect().await) {
             Err(Failure { why, in_doubt: true }) => Err(format!("{why}. Nothing was placed")),
@@ -222,12 +223,12 @@ impl Operator {
         }
     }
 
-    /// Notifies the leader that an order waits. Returns who leads and when it reads its orders, as
-    /// a clause.
+    /// Notifies the leader that an order waits. Returns a clause with the leader's name, and when
+    /// it reads its orders.
     ///
     /// # Errors
     ///
-    /// No leader is known.
+    /// Returns the reason if no leader is known.
     async fn hint(&self) -> Result<String, String> {
         let Ok(snapshot) = self.handle.inspect().await else {
             return Err("the election could not be read, so the leader was not notified".to_owned());
@@ -276,7 +277,7 @@ fn check_answer<S>(answer: Result<S, Problem>) -> Result<S, Failure> {
         problem.class,
         ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
     );
-    // The detail of a refused order is a complete message.
+    // The detail of a refused order needs no problem class in front.
     let why = match problem.class {
         ProblemClass::Order => problem.detail,
         _ => problem.to_string(),
@@ -288,7 +289,8 @@ fn check_answer<S>(answer: Result<S, Problem>) -> Result<S, Failure> {
 ///
 /// # Errors
 ///
-/// The state is not final in time. If the last poll failed, the error says why, in parentheses.
+/// Fails if no state is final in time. The error is empty, or the reason why the last poll failed,
+/// in parentheses.
 async fn poll<S>(
     mut state: S,
     wait: Duration,

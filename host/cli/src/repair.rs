@@ -1,5 +1,5 @@
-//! `tenure reshare`, `break` and `reset-slot`: commands whose changes cannot be undone. They ask
-//! for confirmation.
+//! `tenure reshare`, `break` and `reset-slot`: changes that cannot be undone, so they ask for
+//! confirmation.
 
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
@@ -28,17 +28,17 @@ const NOT_DONE: u8 = 1;
 /// Exit code: a signal interrupted the command.
 const INTERRUPTED: u8 = 130;
 
-/// Maximum number of tries to write the plan. A try fails if the coordinator wrote another plan
-/// since the last read.
+/// Maximum number of tries to change the plan. Each fails if the coordinator has changed it
+/// meanwhile.
 const RESHARE_TRIES: u32 = 5;
 
-/// Time limit for winning a free lease, and for releasing it.
+/// Time limit for winning a free lease, and another one for releasing it.
 const RESET_PATIENCE: Duration = Duration::from_secs(8);
 
 /// Pause between two tries to remove the slot.
 const RESET_PAUSE: Duration = Duration::from_millis(200);
 
-/// Maximum number of tries, if other candidates win the lease first.
+/// Maximum number of tries to win the lease. Each fails if another candidate wins it first.
 const RESET_TRIES: usize = 8;
 
 /// `tenure break`: ends the lease of an unreachable leader.
@@ -61,8 +61,7 @@ pub(super) async fn break_lease(line: &CommandLine) -> CommandResult {
     if !configuration.resolved.is_on(&YES) {
         confirm(&break_consequences(&election, &snapshot, period)).map_err(fail)?;
     }
-    // The operator confirmed the break for the leader in `snapshot`. Another candidate may lead by
-    // now.
+    // Another candidate may have won meanwhile. The operator has not confirmed that its lease ends.
     let current = handle.inspect().await.map_err(break_refused)?;
     if leader_term(&current) != leader_term(&snapshot) {
         let leader = current
@@ -116,7 +115,7 @@ fn break_refused(problem: Problem) -> ExitCode {
 /// `tenure reshare`: requests another number of shares.
 pub(super) async fn reshare(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::for_operator(line);
-    // A missing number already has a complaint, which `operator_election` reports.
+    // A missing number has a complaint, which is reported before the number is used.
     let count = configuration.number(&NEW_SHARES).unwrap_or_default();
     let election = configuration.election();
     let handle = Arc::new(configuration.operator_election(&BootClock::new())?);
@@ -235,7 +234,8 @@ impl SlotReset {
         if !yes {
             confirm(&reset_consequences(&slot, &snapshot)).map_err(reset_unusable)?;
         }
-        // A signal must not end the process from here on, since there may be a lease to release.
+        // From here on there may be a lease to release, so a signal must not end the process at
+        // once.
         let mut signals = Signals::new().map_err(reset_unusable)?;
         for _ in 0..RESET_TRIES {
             let remaining = self.election.break_lease(None).await.map_err(reset_refused)?;
@@ -254,8 +254,7 @@ impl SlotReset {
         self.election.inspect().await.map_err(reset_refused)
     }
 
-    /// Contends until this process leads, and removes the slot. Leaves the election even after an
-    /// error.
+    /// Contends until this process leads, and removes the slot. Leaves the election in any case.
     async fn lead_and_reset(
         &self,
         patience: Duration,
@@ -269,9 +268,9 @@ impl SlotReset {
         result
     }
 
-    /// Runs steps until the slot is removed or `patience` has passed. Stores the newest state in
-    /// `state`, even after an error or a signal, so that the caller can leave. Signals are handled
-    /// only between steps, because a cancelled step leaves an unknown state.
+    /// Contends for at most `patience`, and removes the slot. Stores the newest state in `state`,
+    /// also after an error or a signal. A signal is handled between steps, because a dropped step
+    /// leaves an unknown state.
     async fn lead(
         &self,
         state: &mut Option<State>,
@@ -350,7 +349,7 @@ fn reset_refused(problem: Problem) -> ResetFailure {
     reset_failed(printable(&problem.to_string()))
 }
 
-/// Returns a failure before anything was changed: no such election, or no confirmation.
+/// Returns the failure if nothing was changed: there is no such election, or no confirmation.
 fn reset_unusable(why: String) -> ResetFailure {
     ResetFailure { code: UNUSABLE, why }
 }
@@ -364,7 +363,7 @@ fn reset_interrupted() -> ResetFailure {
 ///
 /// # Errors
 ///
-/// Standard input is not a terminal, or the answer was not yes.
+/// Fails if standard input is not a terminal, or the answer was not yes.
 fn confirm(prompt: &str) -> Result<(), String> {
     if !stdin().is_terminal() {
         return Err(format!(

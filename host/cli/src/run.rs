@@ -73,8 +73,8 @@ async fn run_elections(
     let mut configured = ConfiguredElections::from_command_line(line, configuration);
     let places = configured.places();
     let descriptor_warning = raise_descriptor_limit(places);
-    // The engine is created after the limit of descriptors was raised, since its number of parallel
-    // steps depends on it.
+    // The engine is created after that, because the limit of descriptors determines its number of
+    // parallel steps.
     let engine = Engine::new().map_err(fail_with_os_error)?;
     let style = configured.log_style()?;
     let ProcessLogs { log, written, process_log, candidate_logs } =
@@ -109,7 +109,7 @@ async fn run_elections(
     };
     let prepared = select! {
         biased;
-        // The process can end at once, since nothing was sent yet.
+        // No request was sent yet, so there is no lease to release.
         _ = signals.next() => return Ok(ExitCode::SUCCESS),
         judged = preparation => judged.map_err(fail_with_os_error)?,
     };
@@ -153,9 +153,9 @@ struct ConfiguredElections {
     elections: Elections,
     configurations: Vec<Configuration>,
     contexts: Vec<LogContext>,
-    /// For each election, the index of the list that contains it, if there is one.
+    /// The number of each election's list. None if the election is on no list.
     patterns: Vec<Option<usize>>,
-    /// The settings of the process, if there is no election.
+    /// The settings of the process, if there is no election. Empty otherwise.
     unnamed: Vec<Configuration>,
 }
 
@@ -205,7 +205,7 @@ impl ConfiguredElections {
 struct ProcessLogs {
     log: Log,
     written: WriterHandle,
-    /// The log for messages about the whole process: that of the first election, if there is one.
+    /// Log of the first election, for messages about all elections.
     process_log: Log,
     candidate_logs: Vec<Log>,
 }
@@ -230,7 +230,7 @@ fn connect_supervisor(
     tasks: &Tasks,
     style: Style,
 ) -> Result<Arc<Link>, String> {
-    // The supervisor's messages are sent on this runtime.
+    // The link starts its tasks on this runtime.
     let _guard = tasks.runtime.enter();
     supervisor::link(supervised.as_ref().map_err(Clone::clone)?, style)
 }
@@ -276,8 +276,8 @@ struct RunningProcess {
 }
 
 impl RunningProcess {
-    /// Starts the candidates and members. `contexts` and `patterns` have an element for each
-    /// candidate: its log context, and the index of its election's list.
+    /// Starts the candidates and members. `contexts` and `patterns` have an entry for each
+    /// candidate: its log context, and the number of its election's list.
     fn start_candidates(
         &mut self,
         candidacies: Vec<Candidacy>,
@@ -335,14 +335,14 @@ impl RunningProcess {
         members.shutdown().await;
         lists.end().await;
         process.shut_down(last_spans).await;
-        // The log's writer ends only after these last clones of the log are dropped.
+        // These hold the last clones of the log. The writer ends only after they are dropped.
         drop((process, process_log));
         written.wait();
         code
     }
 }
 
-/// Waits until all candidates have left, and the members of shares too.
+/// Waits until all candidates and all members of shares have left.
 async fn all_ended(tasks: &Tasks, members: &mut JoinSet<()>) {
     let members = async {
         while let Some(result) = members.join_next().await {

@@ -72,7 +72,7 @@ mod linux {
         }
     }
 
-    /// Waits until the last messages are delivered, for [`SEND_TIMEOUT`] at most.
+    /// Waits until the last messages are sent, but no longer than `SEND_TIMEOUT`.
     impl Drop for ServiceManager {
         fn drop(&mut self) {
             self.messages = None;
@@ -181,7 +181,7 @@ mod linux {
 mod none {
     use std::time::Duration;
 
-    /// A service manager, which never exists here.
+    /// Connection to a service manager. `from_env` never returns one.
     pub(crate) struct ServiceManager;
 
     impl ServiceManager {

@@ -27,16 +27,15 @@ impl Signals {
     ///
     /// Returns the reason if they cannot be handled, for a message.
     pub(super) fn new() -> Result<Self, String> {
-        // The default action would end the process. Handling the signal once disables that action,
-        // and child processes still inherit the default.
+        // The default action of SIGUSR1 would end the process. Handling the signal once disables
+        // that action, and child processes still inherit the default.
         let ignored = signal(SignalKind::user_defined1()).map_err(describe_error)?;
         drop(ignored);
         let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
         Self::with_hangup(&kinds, !is_managed()).map_err(describe_error)
     }
 
-    /// Handles SIGHUP as the request to reload the lists. Without a service manager, handles no
-    /// signal.
+    /// Handles the signal that reloads the lists. Without a service manager, no signal does.
     ///
     /// # Errors
     ///
@@ -57,8 +56,8 @@ impl Signals {
         Self::with_hangup(kinds, true)
     }
 
-    /// Handles these signals, and SIGHUP if `hangup` is true. If SIGHUP was ignored at the start,
-    /// it stays ignored, and child processes inherit that.
+    /// Handles `kinds`, and SIGHUP if `hangup` is true. A SIGHUP that was ignored at the start
+    /// stays ignored, as `nohup` expects.
     fn with_hangup(kinds: &[SignalKind], hangup: bool) -> io::Result<Self> {
         let hangup = (hangup && handles_hangup()).then(SignalKind::hangup);
         let kinds = kinds.iter().copied().chain(hangup);
@@ -98,7 +97,7 @@ fn is_managed() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
 }
 
-/// Handler of Ctrl-C, or of no signal.
+/// Signals on systems other than Unix: Ctrl-C, or none.
 #[cfg(not(unix))]
 pub(super) struct Signals {
     interrupt: bool,

@@ -1,10 +1,9 @@
 //! `tenure run` and `tenure lock` as two processes: a supervisor, and its child that runs the
 //! elections.
 //!
-//! The child is called the runner. If it ends with an exit code other than 0, the supervisor waits
-//! until all processes of the runner's work have exited. It then sends the runner's last wills,
-//! such as the prepared release of a lease. If no supervisor can be started, the elections run in
-//! the first process, and the log reports that there is no last will.
+//! If the runner ends without exit code 0, the supervisor sends the runner's last wills, once all
+//! processes of its work have exited. If no supervisor can be started, the elections run in the
+//! initial process, and the log reports that there is no last will.
 
 mod wills;
 
@@ -43,12 +42,12 @@ pub(super) mod lock_codes {
     /// The command does not exist. The same as in shells.
     pub(crate) const NOT_FOUND: u8 = 127;
 
-    /// Shells add this to the number of the signal that ended a command.
+    /// Base of the codes for signals: shells add the number of the signal that ended a command.
     pub(crate) const SIGNAL_BASE: i32 = 128;
 }
 
-/// The option that a supervisor adds after the command when it starts the runner. Its value is for
-/// [`Supervised::connect`].
+/// Prefix of the first argument of a runner with a supervisor. The process id of the supervisor
+/// follows.
 const SUPERVISED_FLAG: &str = "--supervised-by=";
 
 /// The exit code of a Rust program that panicked.
@@ -87,7 +86,7 @@ impl ProcessRole {
     }
 }
 
-/// Opens the runner's connection to its supervisor, which writes its own log in `style`.
+/// Opens the runner's connection. The supervisor writes its log in `style`.
 pub(super) fn link(supervised: &Supervised, style: Style) -> Result<Arc<Link>, String> {
     supervised.link(serde_json::to_string(&(style.format, style.output)).unwrap_or_default())
 }
@@ -100,8 +99,8 @@ pub(super) fn add(link: &Link, context: &LogContext) -> usize {
     })
 }
 
-/// Starts a runner, and supervises it until it ends. An error means that the runner did not start,
-/// so this process can run the elections itself.
+/// Runs the elections in a child process, and supervises it. Returns the exit code of the program.
+/// Fails only before the runner is started, so the caller can then run the elections itself.
 fn supervise(arguments: &[OsString]) -> io::Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(run_supervised(arguments));
@@ -119,8 +118,7 @@ async fn run_supervised(arguments: &[OsString]) -> io::Result<ExitCode> {
     let end =
         supervise_runner(arguments, SUPERVISED_FLAG, async || signals.next().await, notify).await?;
     let code = exit_code(&end, is_lock);
-    // The group of the dead runner may still be in the foreground of the terminal. This process
-    // must receive signals from the keyboard while it sends wills.
+    // With the terminal, signals from the keyboard are received while wills are sent.
     if is_lock {
         reclaim_terminal();
     }
@@ -142,11 +140,11 @@ fn exit_code(end: &RunnerEnd, is_lock: bool) -> ExitCode {
         return ExitCode::from(code);
     }
     let code = match end.ended {
-        // A lock's runner that exits without a reported code did not start its command, unless it
-        // panicked.
+        // A lock's runner exits with a code of its own only before the command starts. The code of
+        // a panic could be taken for that of the command, so it is replaced below.
         ProcessEnd::Exit(code) if !is_lock || code != PANICKED => code,
         _ if is_lock && !end.wills.is_empty() => i32::from(LOST),
-        // A signal from the terminal, before the runner handled signals.
+        // The terminal sent the signal before the runner handled signals.
         ProcessEnd::Signal(number @ (1..=3 | 15)) if is_lock && end.begin_message.is_none() => {
             SIGNAL_BASE + number
         }
@@ -157,7 +155,7 @@ fn exit_code(end: &RunnerEnd, is_lock: bool) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Handles the signals that the supervisor forwards to the runner. A terminal sends them to both
+/// Returns the signals that the supervisor forwards to the runner. A terminal sends them to both
 /// processes, so the runner ignores repetitions within a second.
 fn signals(is_lock: bool) -> io::Result<Signals> {
     let forwarded = [

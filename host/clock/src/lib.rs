@@ -60,8 +60,8 @@ impl ClockHandle {
     /// Returns a handle to this clock whose next read takes the value of `first`, in nanoseconds,
     /// unless that is 0.
     ///
-    /// This serves a read that was taken earlier for the next reader. A freeze of the process in
-    /// between then counts.
+    /// The next reader thus gets the time of an earlier read. A freeze of the process between the
+    /// two then counts as elapsed time.
     pub fn with_first_read(&self, first: &Arc<AtomicU64>) -> Self {
         let (clock, first) = (self.clone(), first.clone());
         Self(Arc::new(move || match first.swap(0, Ordering::Relaxed) {
@@ -70,7 +70,7 @@ impl ClockHandle {
         }))
     }
 
-    /// Returns a handle to this clock that never runs ahead.
+    /// Returns a handle to this clock minus its lead, so that it never runs ahead of real time.
     ///
     /// Within a step only differences count, and every span of a leader counts from before its
     /// request. The handle is therefore correct for leaders and followers.
@@ -92,9 +92,9 @@ impl fmt::Debug for ClockHandle {
 /// Clock of the machine, counted from its first use in this process. All instances agree.
 ///
 /// It reads `CLOCK_BOOTTIME` on Linux. On other systems it follows the monotonic clock or the wall
-/// clock, whichever moved further since the last read. One of them usually counts while the machine
-/// is suspended. [`Clock::read`] also returns how far the other one fell behind, for events that
-/// must not come too early.
+/// clock, whichever moved further since the last read. One of the two usually counts while the
+/// machine is suspended. [`Clock::read`] also returns how far the slower one has fallen behind, for
+/// events that must not come too early.
 #[derive(Clone, Debug)]
 pub struct BootClock(system::System);
 

@@ -4,7 +4,8 @@ use super::{BootClock, Clock as _};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Counts while the machine is suspended on Linux and Android.
+/// System clock with the same origin in all processes. On Linux and Android it counts while the
+/// machine is suspended.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -42,7 +42,8 @@ struct State {
     /// Sleepers by due time, then by arrival.
     sleepers: BTreeMap<Key, Waker>,
     arrivals: u64,
-    /// Instant at which the timerfd expires. It may be earlier than needed.
+    /// Instant at which the timerfd expires. `None` if it is not armed. It may be earlier than
+    /// needed.
     armed_for: Option<Duration>,
     /// True if the runtime is ending and can no longer wake sleepers.
     is_closed: bool,

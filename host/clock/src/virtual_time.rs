@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// Rounds of the executor after which all ready tasks have run.
+/// Number of yields to the executor after which all ready tasks have run.
 const ROUNDS: usize = 64;
 
 #[derive(Clone, Default)]

@@ -8,8 +8,8 @@ use tenure_core::{Report, Role};
 use tokio::select;
 use tokio::sync::{Notify, mpsc, watch};
 
-/// Reports without a successor after which a requested handover counts as failed. One report may
-/// belong to a step that was under way when it was requested.
+/// Number of reports without a successor after which a requested handover counts as failed. One
+/// report may belong to a step that was under way when the handover was requested.
 const REPORTS_TO_AWAIT: u64 = 3;
 
 /// Capacity of the queue of orders.
@@ -41,7 +41,7 @@ struct SharedStatus {
     changed: Arc<Notify>,
 }
 
-/// Marks the candidate as finished when it is dropped.
+/// Guard that marks the candidate as finished when it is dropped.
 struct FinishGuard(SharedStatus);
 
 #[derive(Clone, Debug, Default)]
@@ -50,6 +50,7 @@ struct CandidateStatus {
     leadership: Option<(u64, Duration)>,
     /// Candidate to which this one is handing over.
     successor: Option<String>,
+    /// Number of reports so far.
     reports: u64,
     /// True if the newest known leader coordinates shares.
     is_coordinated: bool,
@@ -77,8 +78,8 @@ impl CandidateHandle {
         self.status.lock().leadership.filter(|(_, until)| now < *until).map(|(term, _)| term)
     }
 
-    /// Returns true if the newest leader that it knows coordinates shares. Returns false while it
-    /// knows none.
+    /// Returns true if the newest leader that the candidate knows coordinates shares. Returns false
+    /// while the candidate knows no leader.
     pub fn is_coordinated(&self) -> bool {
         self.status.lock().is_coordinated
     }
@@ -205,7 +206,7 @@ impl Drop for FinishGuard {
     }
 }
 
-/// Waits until the candidate is to leave. Never completes if its member is gone.
+/// Waits until the candidate is to leave. Never completes if the member has dropped its handle.
 async fn leave_requested(leave: &mut watch::Receiver<bool>) {
     if leave.wait_for(|leave| *leave).await.is_err() {
         pending().await

@@ -30,7 +30,7 @@ pub struct StoreReply {
 }
 
 impl SharesStore {
-    /// Creates the store for the member of that name. The election was [checked](Election::check).
+    /// Creates the store for the member of that name. `election` was [checked](Election::check).
     pub fn new(election: Arc<Election>, member: impl Into<String>) -> Self {
         Self { election, member: member.into() }
     }
@@ -38,7 +38,8 @@ impl SharesStore {
     /// Sends one request for each blob concerned, and waits for all of them. Each takes at most a
     /// request timeout.
     ///
-    /// A sign of life times out after its interval, because a lost one must not delay the next one.
+    /// The write of a sign of life times out after the interval between signs, because a lost write
+    /// must not delay the next sign.
     pub async fn send(&self, store_request: &StoreRequest) -> StoreReply {
         if let StoreRequest::BreakLease { share, count } = store_request {
             return self.break_lease(*share, *count).await;

@@ -35,7 +35,7 @@ pub const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 /// Pause after a share's candidate could not start.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Longest time that a leaving coordinator waits for a plan without itself.
+/// Longest time that a leaving coordinator waits until the plan no longer includes it.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Interval between reads of the coordinating election while a share waits for a coordinator.
@@ -44,8 +44,8 @@ const REREAD_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which a member that failed as coordinator leaves coordination to other members.
 const COORDINATOR_COOL_DOWN: Duration = Duration::from_secs(60);
 
-/// Longest time after everything else in which a leaving member deletes its sign of life. A sign
-/// that stays looks as if the member had died.
+/// Time after `leave_within` for a leaving member to delete its sign of life. If the sign stays,
+/// other members assume that the member has died.
 const SIGN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval between reports of a lasting problem.
@@ -55,7 +55,7 @@ const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestOrigin {
     Member,
-    /// The coordinator with this number.
+    /// The coordinator in the period with this number.
     Leader(u64),
 }
 
@@ -64,7 +64,7 @@ type CompletedRequest = (RequestOrigin, StoreRequest, StoreReply);
 /// Settings of a process that is a member.
 #[derive(Clone, Debug)]
 pub struct MemberSettings {
-    /// Its sign of life.
+    /// Sign of life of the member.
     pub sign: Sign,
     /// Number of shares, unless the members have agreed on another number before.
     pub count: u32,
@@ -199,18 +199,19 @@ pub type CandidateFuture = BoxFuture<'static, ()>;
 type StartCandidate<'a> =
     &'a (dyn Fn(ShareCandidate, CandidateContext) -> CandidateFuture + Send + Sync);
 
-/// Takes the last will of this process, for a process that outlives it.
+/// Sink for the last will of this process, which a process that outlives it sends.
 ///
 /// The last will is the request that deletes the member's sign of life. It is useful for its
-/// `timeout`. `None` revokes the last will before it.
+/// `timeout`. `None` revokes the previous last will.
 pub type LastWillSink = Box<dyn Fn(Option<Request>) + Send + Sync>;
 
 type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// A member as the coordinator. Replies to an earlier coordinator are ignored, even of the same
-/// term.
+/// A period in which this member coordinates. Replies to requests of an earlier period are ignored,
+/// even if both have the same term.
 struct Coordination {
     term: u64,
+    /// Number of the period, by which replies to its requests are recognised.
     number: u64,
     leader: Leader,
 }
@@ -227,7 +228,7 @@ pub struct Task<'a> {
     member: Member,
     timing: SignTiming,
     coordination: Option<Coordination>,
-    /// Number of times that it started to coordinate.
+    /// Number of times that this member started to coordinate. Numbers the periods.
     coordination_count: u64,
     coordinating_candidate: CandidateHandle,
     /// Instant at which a member that failed as coordinator contends again.
@@ -237,9 +238,9 @@ pub struct Task<'a> {
     running: JoinSet<()>,
     pending_requests: JoinSet<CompletedRequest>,
     last_will_sink: Option<LastWillSink>,
-    /// Last will that was left with the sink.
+    /// Last will that was passed to the sink.
     last_will: Option<LastWill>,
-    /// Instant at which it began to leave.
+    /// Instant at which this member began to leave.
     leaving_since: Option<Duration>,
     sign_withdrawn: bool,
     /// Reported problems, and when each was reported.
@@ -356,7 +357,7 @@ impl<'a> Task<'a> {
             }
         });
         let wake_times = [self.member.wake_at(), leader, leave_due, self.cool_down_until];
-        // Reports change the state without a wake-up, so it is checked regularly.
+        // Reports may change the state without waking this loop, so it runs at least this often.
         wake_times.into_iter().flatten().min().unwrap_or(now + PLAN_TIMEOUT)
     }
 
@@ -475,8 +476,8 @@ impl<'a> Task<'a> {
                     self.coordination.as_mut().filter(|current| current.number == number);
                 let Some(coordination) = coordination else { return };
                 if self.coordinating_candidate.leading_term(now) != Some(coordination.term) {
-                    // The report of a renewal may come a moment later. The coordinator then starts
-                    // again.
+                    // The report of a renewal may come a moment later. A new period of coordination
+                    // then starts.
                     self.coordination = None;
                     return;
                 }

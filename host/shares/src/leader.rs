@@ -28,7 +28,7 @@ pub struct Leader {
     /// Time after which the lease of a share is broken if its holder does not release it for
     /// another split.
     break_after: Duration,
-    /// Signs of members that are gone.
+    /// Signs of members that are gone, still to be removed.
     gone_signs: Vec<(String, Tag)>,
     /// True while a request has no response yet.
     is_waiting: bool,
@@ -46,7 +46,7 @@ pub struct Leader {
     has_left: bool,
 }
 
-/// Reason why a coordinator fails.
+/// Reason why a coordinator fails. `S` is the interval between its signs of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoordinatorProblem {
     /// Its signs of life have failed for `3 S`: it resigns.
@@ -68,11 +68,12 @@ struct Closing {
     overdue: Vec<Share>,
 }
 
-/// Seconds of ten years. Terms are about the seconds since 1970, so plans of real coordinators are
+/// Ten years in seconds. Terms are about the seconds since 1970, so plans of real coordinators are
 /// never further ahead of another coordinator's term (protocol.md §9).
 const MAX_TERM_LEAD: u64 = 10 * 366 * 24 * 3_600;
 
-/// Failures that make a lasting failure. One lost request may take longer than `3 S`.
+/// Minimum number of consecutive failures that count as a lasting failure. A single lost request
+/// may take longer than `3 S`.
 pub(crate) const MIN_FAILURES: u32 = 3;
 
 /// Maximum number of leases that are broken in one round. The next round shows the effect.
@@ -124,8 +125,8 @@ impl Leader {
         }
     }
 
-    /// Returns true if it has left its shares to other members, or need not, and can stop
-    /// coordinating.
+    /// Returns true if a leaving coordinator can stop: its shares are assigned to other members, or
+    /// it cannot change the plan.
     #[must_use]
     pub fn has_left(&self) -> bool {
         self.has_left
@@ -199,7 +200,8 @@ impl Leader {
         next_request
     }
 
-    /// A coordinator whose own signs fail cannot tell which members are gone, so it must not stay.
+    /// Sets the problem if the own signs fail. The coordinator then cannot tell which members are
+    /// gone, so it must not stay.
     fn check_own_signs(&mut self, own_signs: &[(Tag, Duration)], now: Duration) {
         let last_sign_at =
             own_signs.last().map_or(self.started_at, |(_, sent)| self.started_at.max(*sent));
@@ -210,7 +212,8 @@ impl Leader {
         }
     }
 
-    /// If no round succeeds here, another member may be able to coordinate.
+    /// Counts failed rounds. Sets the problem if rounds keep failing, because another member may be
+    /// able to coordinate.
     fn on_round_end(&mut self, is_failure: bool, now: Duration) {
         if !is_failure {
             self.failing_since = None;
@@ -238,8 +241,9 @@ impl Leader {
             StoreResponse::NoPlan => (self.plan, self.tag) = (Plan::unassigned(self.shares), None),
             _ => return None,
         }
-        // A deleted record begins with a lower term than its coordinators had. `If-Match` and the
-        // lease, not the term, prevent a former coordinator from overwriting a later plan.
+        // The term of the plan may be higher than this one: after a record is deleted, terms start
+        // lower. `If-Match` and the lease, not the term, prevent a former coordinator from
+        // overwriting a later plan.
         if self.plan.term > self.term.saturating_add(MAX_TERM_LEAD) {
             self.problem = Some(CoordinatorProblem::Term(self.plan.term));
             self.has_left = true;

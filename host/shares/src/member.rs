@@ -30,13 +30,14 @@ pub enum Action {
     End(Share),
 }
 
-/// Request for a process that outlives this one, once this process and its work are dead: delete
-/// its sign, if it is unchanged (`If-Match`).
+/// Request that a process that outlives this one sends, once this process and its work are dead. It
+/// deletes the member's sign if that is unchanged (`If-Match`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastWill {
     /// Newest sign that is known to be written.
     pub sign: Tag,
-    /// End of its usefulness: the silence of the member then shows that it is gone.
+    /// Instant from which the request is useless, because the member's silence shows that it is
+    /// gone.
     pub until: Duration,
 }
 
@@ -44,7 +45,9 @@ pub struct LastWill {
 #[derive(Clone, Debug)]
 pub struct Member {
     sign: Sign,
+    /// Write of the sign, or its withdrawal when the member leaves.
     signing: PeriodicRequest,
+    /// Read of the plan.
     reading: PeriodicRequest,
     /// Newest plan that was read. It is kept while reads fail.
     plan: Option<(Plan, Tag)>,
@@ -57,6 +60,7 @@ pub struct Member {
     /// End of a period of more frequent signs, because the member is new or no longer in the plan.
     quick_signs_until: Option<Duration>,
     last_will: Option<LastWill>,
+    /// Newest acknowledged signs and their send times, the oldest first.
     signs: Vec<(Tag, Duration)>,
     is_leaving: bool,
 }
@@ -64,6 +68,7 @@ pub struct Member {
 /// A request that is sent periodically.
 #[derive(Clone, Copy, Debug)]
 struct PeriodicRequest {
+    /// Instant of the next request. `None` if none is to be sent.
     due: Option<Duration>,
     /// Send time, until the response arrives.
     sent_at: Option<Duration>,
@@ -134,8 +139,8 @@ impl Member {
         self.plan.as_ref().map(|(plan, _)| plan)
     }
 
-    /// Returns the last will to leave with a process that outlives this one. Returns `None` if
-    /// there is no sign.
+    /// Returns the last will, for a process that outlives this one. Returns `None` if there is no
+    /// sign.
     #[must_use]
     pub fn last_will(&self) -> Option<&LastWill> {
         self.last_will.as_ref()

@@ -10,7 +10,7 @@ use std::cell::Cell;
 #[cfg(feature = "mutants")]
 macro_rules! mutants {
     ($($(#[$rule:meta])* $name:ident,)*) => {
-        /// A rule that is broken.
+        /// A seeded bug.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Mutant {
             $($(#[$rule])* $name,)*
@@ -75,14 +75,14 @@ mutants! {
     HigherTermStops,
     /// A coordinator waits forever for the holder of a share of the former split.
     NeverBreaks,
-    /// A coordinator breaks the lease of such a holder at once.
+    /// A coordinator breaks the lease of a holder of the former split at once.
     BreaksAtOnce,
-    /// A member contends for shares although it has not read the plan for long.
+    /// A member contends for shares although it has not read the plan for a long time.
     ContendsUnread,
     /// The last will of a member deletes any sign, even that of a process that restarted under the
     /// name.
     WillUnconditional,
-    /// A last will is sent for a process that is silent but alive.
+    /// The last will of a process that is silent but alive is sent.
     WillOfTheLiving,
     /// A member leaves a last will for its first sign, but not for later ones.
     WillOfFirstSign,

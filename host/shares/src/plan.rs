@@ -53,7 +53,7 @@ impl Plan {
         Some(Self { term, version, split, ..Self::unassigned(self.next?) })
     }
 
-    /// Returns true if a coordinator of at most `max_shares` shares can have written it.
+    /// Returns true if a coordinator of at most `max_shares` shares can have written this plan.
     /// protocol.md §14.2.
     #[must_use]
     pub fn is_valid(&self, max_shares: u32) -> bool {

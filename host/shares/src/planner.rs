@@ -17,7 +17,7 @@ pub(crate) struct Planner {
     /// True if the coordinator is about to leave, and should hold nothing.
     pub is_leaving: bool,
     members: BTreeMap<String, ObservedMember>,
-    /// True once it has listed the members.
+    /// True once a list of the signs was received.
     pub has_listed: bool,
 }
 
@@ -35,8 +35,8 @@ struct ObservedMember {
 }
 
 impl Planner {
-    /// Begins a term with the plan that was read. Its members count until they are silent for too
-    /// long.
+    /// Creates the planner for a term that starts with `plan`. The members of that plan count until
+    /// they are silent for too long.
     pub fn new(own_name: &str, timing: SignTiming, plan: &Plan) -> Self {
         let mut members = BTreeMap::new();
         if !mutant!(PlanForgotten) {
@@ -70,8 +70,8 @@ impl Planner {
         let mut by_name = by_name.collect::<HashMap<_, _>>();
         let own_listed = by_name.get(&self.own_name);
         let own_age = own_listed.map_or(Duration::ZERO, |shown| shown.age);
-        // The following sign may have been answered before the list. An unanswered one is as new as
-        // the list.
+        // The list may show an earlier sign than the newest acknowledged one. A sign that is not
+        // acknowledged yet counts as new as the list.
         let sent =
             own_listed.and_then(|shown| own_signs.iter().rev().find(|(tag, _)| *tag == shown.tag));
         let sent = sent.map_or(list_received_at, |(_, sent)| *sent);
@@ -214,8 +214,8 @@ pub struct Worker {
 
 /// Returns, for each share, the index of the member that should hold it.
 ///
-/// `previous` contains the planned holders until now, by index into the same members. It is `None`
-/// for members that are gone and shares without a holder.
+/// `previous` contains the planned holders until now, by index into the same members. The entry is
+/// `None` for members that are gone and shares without a holder.
 ///
 /// Members of equal weight get numbers of shares that differ by at most one. Others get their exact
 /// part, rounded up or down. A share moves only if its member must have fewer shares, or is gone. A

@@ -57,16 +57,16 @@ pub enum StoreRequest {
     WritePlan(Plan, Option<Tag>),
     /// Close the elections of these shares permanently.
     ///
-    /// Writes a closed record to each without a lease. The store refuses that while the lease is
-    /// held.
+    /// Writes a closed record to each election's blob without a lease id. The store refuses that
+    /// while the lease is held.
     CloseShares {
         /// The shares to close.
         shares: Vec<Share>,
         /// Number of shares.
         count: u32,
     },
-    /// Break the lease of the share's election without a period. It ends when it would without
-    /// another renewal, and its holder has stopped by then.
+    /// Break the lease of the share's election without a period. The lease then ends when it would
+    /// expire without another renewal. Its holder has stopped its work by then.
     BreakLease {
         /// The share.
         share: Share,
@@ -107,13 +107,15 @@ pub struct SignTiming {
     interval: Duration,
 }
 
-/// Interval between two lists of the signs, and two reads of the plan, with few members.
+/// Shortest interval between two signs, between two lists of the signs, and between two reads of
+/// the plan.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A third of the longest lease.
+/// Longest interval between two signs: a third of the longest lease.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Half of the reads per second that the service guarantees for one blob.
+/// Maximum number of reads of the plan per second, by all members together. It is half of what the
+/// service guarantees for one blob.
 const READS_PER_SECOND: u32 = 250;
 
 impl SignTiming {
@@ -137,7 +139,8 @@ impl SignTiming {
         self.interval
     }
 
-    /// Returns the longest gap between two signs with no sign missing.
+    /// Returns the longest gap between two signs that counts as steady: no sign between them is
+    /// missing.
     #[must_use]
     pub fn longest_steady_gap(self) -> Duration {
         self.interval * 5 / 4
@@ -150,7 +153,7 @@ impl SignTiming {
     }
 
     /// Returns the interval between two signs of life of a member that is not in the plan yet. Two
-    /// lists never show the same sign then.
+    /// consecutive lists then never show the same sign.
     #[must_use]
     pub fn first_sign_interval(self, members: usize) -> Duration {
         (self.plan_read_interval(members) / 2).min(self.interval)
@@ -163,7 +166,7 @@ impl SignTiming {
         SHORTEST_INTERVAL.max(Duration::from_secs(1).saturating_mul(members) / READS_PER_SECOND)
     }
 
-    /// Returns the time without a new sign after which a member is gone.
+    /// Returns the time without a new sign after which a member counts as gone.
     #[must_use]
     pub fn member_timeout(self) -> Duration {
         self.interval * 3

@@ -3,12 +3,12 @@
 //!
 //! The supervisor is the parent of the command, so no command runs without it. If the runner is
 //! killed during the start, the connection ends, and the supervisor kills the command or does not
-//! start it. It sees the end of the command and of processes that lost their parent. Only the
-//! supervisor knows for sure that a process id still denotes them.
+//! start it. It also adopts processes that lose their parent, so it observes the end of each
+//! process of the command. Until it reaps them, their process ids cannot denote other processes.
 //!
-//! It has its own process group. Signals of a terminal to the runner's group therefore do not reach
-//! it, nor do signals of the command to its group. Signals to all processes of a service reach it,
-//! and are ignored.
+//! It has its own process group. It therefore receives neither the terminal's signals to the
+//! runner's group nor the command's signals to its own group. It receives signals to all processes
+//! of a service, and ignores them.
 
 use super::connection::{self, CommandExit, Order, Report, this_program, to_line};
 use super::terminal::Foreground;
@@ -49,15 +49,16 @@ static SUPERVISES: AtomicBool = AtomicBool::new(false);
 /// A program with its arguments.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The file.
+    /// File to execute.
     pub file: PathBuf,
-    /// Its argument 0, the name under which it was called.
+    /// Argument 0: the name under which the program was called.
     pub name: OsString,
-    /// Its further arguments.
+    /// Arguments after argument 0.
     pub arguments: Vec<OsString>,
 }
 
-/// Supervises a command and does not return, if this process was started for that.
+/// Supervises a command and then exits, if this process was started for that. Otherwise returns at
+/// once.
 ///
 /// Call this in the first statement of `main`, in each program that runs commands in its turns
 /// (`tenure::handler::CommandHandler`). The supervisor of a command is another process of the same
@@ -68,7 +69,7 @@ pub fn supervisor_main() {
     if args.next().is_none_or(|first| first != SUPERVISE) {
         return;
     }
-    // Otherwise lists of processes would call it `exe`.
+    // Lists of processes would otherwise show this process as `exe`.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"tenure");
     let result = read_arguments(args).and_then(|(program, stop_time, attached)| {
@@ -81,7 +82,7 @@ pub fn supervisor_main() {
     std::process::exit(i32::from(result.is_err()));
 }
 
-/// Returns true if the `main` of this program [can supervise](supervisor_main).
+/// Returns true if this program has called [`supervisor_main`], so that it can run commands.
 pub fn has_supervisor_main() -> bool {
     SUPERVISES.load(Ordering::Relaxed)
 }
@@ -164,7 +165,7 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
         runner.send(&Report::Gone(CommandExit { ended: None, stopped: true, timed_out })).await;
         return Ok(());
     }
-    // Otherwise the end of processes that leave the group could not be observed.
+    // Without adoption, the end of processes that leave the group could not be observed.
     let started = adopt_orphans().and_then(|()| ProcessTree::start(&mut command(program, input)));
     let tree = match started {
         Ok(tree) => tree,
@@ -292,7 +293,7 @@ pub fn is_ignored(number: i32) -> Option<bool> {
     mask_contains(&std::fs::read_to_string("/proc/self/status").ok()?, number)
 }
 
-/// Returns true if the mask of ignored signals in a `/proc/PID/status` contains that signal. Number
+/// Returns true if the mask of ignored signals in a `/proc/PID/status` contains that signal. Signal
 /// 1 is the lowest bit. Returns `None` if there is no mask.
 fn mask_contains(status: &str, number: i32) -> Option<bool> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
@@ -370,7 +371,7 @@ fn next_action(now: Duration, bounds: Bounds, sigterm_sent: Option<Duration>) ->
     }
 }
 
-/// The runner's end of the socket.
+/// Connection to the runner.
 struct RunnerConnection {
     messages: Lines<BufReader<OwnedReadHalf>>,
     writer: OwnedWriteHalf,

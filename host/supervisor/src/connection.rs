@@ -74,7 +74,7 @@ fn receive_stdin(from: &UnixStream) -> io::Result<OwnedFd> {
         _ => None,
     });
     let stdin = received.ok_or_else(|| io::Error::other("no standard input was sent"))?;
-    // Children get it as their standard input, and under no other number.
+    // Children must get it only as their standard input, so this descriptor closes on exec.
     rustix::io::fcntl_setfd(&stdin, rustix::io::FdFlags::CLOEXEC)?;
     Ok(stdin)
 }
@@ -149,11 +149,11 @@ impl Order {
 /// The messages contain secrets, so they do not implement `Debug`.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToSupervisor {
-    /// First message: the text that the program gets back when the runner has died.
+    /// First message: a text that the supervisor's program gets back when the runner has died.
     Begin(String),
     /// A candidate and its number. `None` if it has left.
     Candidate { number: usize, candidate: Option<Candidate> },
-    /// A last will. `None` revokes the will before it.
+    /// A last will. `None` revokes the previous will of the same subject.
     Will { subject: WillSubject, will: Option<LastWill> },
     /// Request to end all adopted processes, with its number.
     EndOrphans(u64),
@@ -166,14 +166,14 @@ pub(super) enum ToSupervisor {
 /// A candidate of the runner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Name of its election.
+    /// Name of the candidate's election.
     pub election: String,
-    /// Its name.
+    /// Name of the candidate.
     pub name: String,
 }
 
 /// Subject of a last will. Wills are sent in this order. By the time other members notice that a
-/// sign is gone, the leases have been released.
+/// sign was deleted, the leases have been released.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WillSubject {
     /// Sign of life of the process as a member for shares of that election. The will deletes it.
@@ -189,7 +189,8 @@ pub struct LastWill {
     pub term: Option<u64>,
     /// The request.
     pub request: Request,
-    /// End of its usefulness, on the clock that all processes of the machine share.
+    /// Instant from which the request is useless, on the clock that all processes of the machine
+    /// share.
     pub(super) until: Duration,
     /// File of certificate authorities that are trusted in addition to the platform's.
     pub ca_file: Option<OsString>,

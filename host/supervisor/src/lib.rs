@@ -16,8 +16,8 @@
 //!   killed too.
 //!
 //! Both supervisors are processes of the runner's own program. A socket connects each to the
-//! runner. When it closes, the process at the other end has exited. A supervisor reports an end
-//! only after the whole process tree has exited.
+//! runner. When the socket closes, the process at the other end has exited. A supervisor reports an
+//! end only after the whole process tree has exited.
 
 #![cfg(unix)]
 #![deny(missing_docs)]

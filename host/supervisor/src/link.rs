@@ -20,11 +20,12 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, watch};
 
-/// Makes the supervisor read the socket at once. Processes that do not handle the signal ignore it.
+/// Signal that makes the supervisor read the socket at once. Processes that do not handle it ignore
+/// it.
 pub(super) const WAKE_SIGNAL: Signal = Signal::URG;
 
-/// Interval between checks for the supervisor. macOS does not report the end of a connection to a
-/// poll that waits for nothing else.
+/// Interval between checks that the supervisor still runs. macOS does not report the end of a
+/// connection to a poll that waits for nothing else.
 const POLL_TIMEOUT: Option<Timespec> = match cfg!(target_os = "linux") {
     true => None,
     false => Some(Timespec { tv_sec: 0, tv_nsec: 200_000_000 }),
@@ -97,7 +98,7 @@ impl Supervised {
         let link = Arc::new(Link::default());
         link.pending().lines.push_back(to_line(&ToSupervisor::Begin(begin_message)));
         let supervisor = self.supervisor;
-        // Has no effect on a supervisor that does not handle it.
+        // The signal has no effect on a supervisor that does not handle it.
         let wake_supervisor = move || {
             let _ = kill_process(supervisor, WAKE_SIGNAL);
         };
@@ -126,7 +127,7 @@ async fn write(
     Ok(())
 }
 
-/// Returns when the other end of the connection is closed, or the parent is another process.
+/// Waits until the other end of the connection is closed, or the parent is another process.
 fn wait_for_hang_up(socket: &StdUnixStream, parent: Pid) {
     loop {
         match poll(&mut [PollFd::new(socket, PollFlags::empty())], POLL_TIMEOUT.as_ref()) {
@@ -157,7 +158,7 @@ struct PendingMessages {
     lines: VecDeque<String>,
     /// Number of the next candidate.
     next_number: usize,
-    /// Candidates that came and left.
+    /// Candidates to report, by number. `None` if the candidate has left.
     candidates: BTreeMap<usize, Option<Candidate>>,
     wills: BTreeMap<WillSubject, Option<LastWill>>,
     /// Number of requests to end adopted processes.
@@ -203,7 +204,8 @@ impl PendingMessages {
 }
 
 impl LastWill {
-    /// Creates a will from a request that is useful for its timeout, minus its `age`.
+    /// Creates a will from a request that was created `age` ago, and is useful for its timeout from
+    /// then.
     fn new(
         term: Option<u64>,
         request: &Request,
@@ -250,7 +252,7 @@ impl Link {
         });
     }
 
-    /// Takes the last will of the candidate with that number from the report of a step, taken `age`
+    /// Updates the last will of the candidate with that number, from a report that was taken `age`
     /// ago.
     pub fn on_step(
         &self,
@@ -311,7 +313,8 @@ impl Link {
     /// Sends a message to the service manager through the supervisor.
     pub fn notify(&self, message: String) {
         self.update(|pending| {
-            // The supervisor is not reading. Newer messages replace old ones.
+            // The supervisor is not reading, so newer messages replace old ones. The line at index
+            // 0 stays, because it may be the first message.
             if pending.lines.len() == MAX_NOTIFICATIONS {
                 pending.lines.remove(1);
             }
@@ -330,7 +333,7 @@ impl Link {
     }
 
     async fn deliver(self: Arc<Self>, messages: OwnedWriteHalf, wake_supervisor: impl Fn()) {
-        // The socket is only known to have room after this.
+        // Before this, `write` would find no room, and wake the supervisor without need.
         if messages.writable().await.is_err() {
             return;
         }

@@ -37,8 +37,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// signals yet.
 const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Longest time and most bytes that messages stay in the socket. It holds far more.
+/// Longest time for which messages stay in the socket.
 const MAX_READ_PAUSE: Duration = Duration::from_secs(20);
+/// Maximum number of bytes that stay in the socket, which has room for far more.
 const SOCKET_ROOM: usize = 16 * 1024;
 
 /// Maximum bytes that are read before other events are handled.
@@ -46,27 +47,29 @@ const MAX_BATCH: usize = 256 * 1024;
 
 /// End of a runner, and its last wills.
 pub struct RunnerEnd {
-    /// End of its process.
+    /// End of the runner's process.
     pub ended: ProcessEnd,
     /// True if the end of all its work was observed.
     pub is_work_over: bool,
-    /// Exit code that it sent.
+    /// Exit code that the runner sent. `None` if it sent none.
     pub code: Option<u8>,
-    /// Text of its first [message](super::Supervised::link). `None` if it ended before that.
+    /// Text of the runner's first [message](super::Supervised::link). `None` if the runner ended
+    /// before that message.
     pub begin_message: Option<String>,
-    /// Its remaining candidates, by number.
+    /// Candidates that had not left, by number.
     pub candidates: BTreeMap<usize, Candidate>,
-    /// Elections for whose shares it was a member.
+    /// Coordinating elections in which the runner was a member for shares.
     pub split_elections: BTreeSet<String>,
-    /// Its valid wills.
+    /// Wills that the runner did not revoke.
     pub wills: BTreeMap<WillSubject, LastWill>,
 }
 
 /// Runs this program again with these arguments, as the runner, and supervises it.
 ///
-/// `args` begin with the name of the program and a command. The runner finds `option` after them,
-/// with the value for [`Supervised::connect`](super::Supervised::connect). The supervisor forwards
-/// `signals` to the runner, and passes its messages for the service manager to `notify`.
+/// `args` begin with the name of the program and a command. After these two, the runner gets the
+/// argument `option` with the value for [`Supervised::connect`](super::Supervised::connect). The
+/// supervisor forwards `signals` to the runner, and passes its messages for the service manager to
+/// `notify`.
 ///
 /// # Errors
 ///
@@ -79,10 +82,10 @@ pub async fn supervise_runner(
 ) -> io::Result<RunnerEnd> {
     let mut child_exits = signal(SignalKind::child())?;
     let mut wakes = signal(SignalKind::from_raw(WAKE_SIGNAL.as_raw()))?;
-    // Otherwise the end of its work could not be observed.
+    // Without adoption, the end of the runner's work could not be observed.
     adopt_orphans()?;
     let (socket, theirs) = pair(true)?;
-    // Neither this process nor a runner that does not read may block on it.
+    // Writing an answer does not block, even if the runner does not read.
     let answers = socket.try_clone()?;
     let mut messages = BufReader::new(UnixStream::from_std(socket)?).lines();
     // The start comes last. After an error the caller runs the elections itself, and must be the
@@ -116,12 +119,13 @@ pub async fn supervise_runner(
             if is_ending { Duration::ZERO } else { pacing.next_read_at.saturating_sub(now()) };
         select! {
             biased;
-            // The loop forwards it at once to a runner that handles signals. Another runner would
-            // die from it.
+            // The loop forwards the signal at once if the runner handles signals. A runner that
+            // does not handle them yet would die from it.
             number = signals() => held_signals.hold(number, now()),
             _ = wakes.recv() => pacing.next_read_at = Duration::ZERO,
             _ = child_exits.recv() => {}
-            // After signals and exits, because thousands of elections always have messages.
+            // Messages come after signals and exits, because thousands of elections always have
+            // some.
             line = messages.next_line(), if is_open && wait.is_zero() => {
                 let batch = state.apply_batch(line, &mut messages, notify).await;
                 is_open = batch.is_open;
@@ -218,7 +222,7 @@ impl RunnerState {
         Batch { bytes, is_open: matches!(line, Ok(Some(_))) }
     }
 
-    /// Returns the instant until which one of the wills is useful.
+    /// Returns the latest instant until which any of the wills is useful.
     fn newest_will_until(&self) -> Duration {
         self.wills.values().map(|will| will.until).max().unwrap_or_default()
     }

@@ -83,8 +83,8 @@ impl Foreground {
             .is_some_and(|stop_signal| signals.iter().any(|signal| signal.as_raw() == stop_signal))
     }
 
-    /// Puts the command into the foreground, unless another process group is there. It may have
-    /// been stopped before.
+    /// Puts the command into the foreground, unless another process group is there. Resumes the
+    /// command, because it may have been stopped before.
     fn give_terminal(&mut self, tree: &ProcessTree) {
         let Some(group) = Pid::from_raw(tree.group()) else { return };
         let Some(terminal) = self.terminal.take().or_else(Terminal::open_for_runner) else {
@@ -142,8 +142,8 @@ fn open() -> Option<File> {
     File::options().read(true).write(true).open("/dev/tty").ok()
 }
 
-/// Puts a group into the foreground if the current foreground group is dead. A shell may have taken
-/// it meanwhile.
+/// Puts a group into the foreground if the current foreground group is dead. Otherwise a shell may
+/// have taken the terminal meanwhile.
 fn reclaim_from_dead(terminal: &File, group: Pid) {
     let is_dead = |foreground| test_kill_process_group(foreground) == Err(Errno::SRCH);
     if tcgetpgrp(terminal).is_ok_and(is_dead) {
@@ -156,7 +156,7 @@ fn set_foreground(terminal: &File, group: Pid) {
     let mut blocked = SigSet::empty();
     blocked.add(Number::SIGTTOU);
     let Ok(previous_mask) = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK) else { return };
-    // The terminal may be gone.
+    // The terminal may no longer exist.
     let _ = tcsetpgrp(terminal, group);
     let _ = previous_mask.thread_set_mask();
 }

@@ -4,9 +4,9 @@
 //! therefore sees the end of all descendants, including those that left the child's process group.
 //! On other systems it only sees that group.
 //!
-//! Two facts prove that no descendant is left. Either `wait` reports that this process has no child
-//! at all, or the kernel's list of its children contains only earlier ones. `/proc` may hide
-//! processes (`hidepid`), so it can only prove that a process exists.
+//! Either of two facts proves that no descendant is left: `wait` reports that this process has no
+//! child at all, or the kernel's list of its children contains only those from before the start.
+//! `/proc` may hide processes (`hidepid`), so it can only prove that a process exists.
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -40,8 +40,8 @@ pub fn signal_name(number: i32) -> String {
 #[derive(Debug)]
 pub(super) struct ProcessTree {
     leader: Pid,
-    /// End of the leader. After that its id may belong to another process, but its group keeps the
-    /// number.
+    /// End of the leader. Its id may then belong to another process, unless its group still has
+    /// processes.
     ended: Option<ProcessEnd>,
     /// Earlier children of this process, started by the program that executed this one.
     other_children: Vec<Pid>,
@@ -76,7 +76,7 @@ impl ProcessTree {
         self.ended
     }
 
-    /// Sends SIGTERM to the group. Stopped processes must resume to receive it.
+    /// Sends SIGTERM to the group, and resumes stopped processes, which receive it only then.
     pub(super) fn terminate(&self) {
         self.send(Signal::TERM);
         self.resume();
@@ -155,8 +155,8 @@ impl ProcessTree {
 
     /// Kills the processes that lost their parent and were adopted by this one.
     ///
-    /// Returns true if there was none, and false if that is unknown. [`is_gone`](Self::is_gone)
-    /// reaps the killed processes, whose children are then adopted.
+    /// Returns true if there was none. Returns false if there was one, or if that is unknown.
+    /// [`is_gone`](Self::is_gone) reaps the killed processes, whose children are then adopted.
     pub(super) fn kill_adopted(&self) -> bool {
         let adopted = self.adopted();
         adopted.iter().flat_map(|adopted| &adopted.ids).for_each(|child| kill(*child));
@@ -208,7 +208,7 @@ fn process_end(status: WaitStatus) -> ProcessEnd {
 ///
 /// Fails if the system refuses it. Processes that leave the group are then not observed.
 pub(super) fn adopt_orphans() -> io::Result<()> {
-    // Any id means yes.
+    // Any id enables adoption.
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
     Ok(())
@@ -267,7 +267,7 @@ fn list_children(parent: Pid) -> io::Result<Children> {
     }
 }
 
-/// Other systems neither list nor adopt processes.
+/// Returns an empty list, because other systems neither list nor adopt processes.
 #[cfg(not(target_os = "linux"))]
 fn list_children(_: Pid) -> io::Result<Children> {
     Ok(Children { ids: Vec::new(), is_complete: true })

@@ -35,7 +35,7 @@ use tokio::task::JoinSet;
 const ORDERS: usize = 8;
 
 /// The visible state of a candidate, and the queue of its orders. It exists before the settings are
-/// validated, because compiling components takes time.
+/// validated, so that the listener answers while components are compiled.
 pub(crate) struct CandidateFront {
     pub board: Arc<Board>,
     order: mpsc::Sender<Order>,
@@ -49,7 +49,7 @@ pub(crate) struct Candidacy {
     grace: Option<Duration>,
     ready_cmd: Option<String>,
     ready: watch::Sender<bool>,
-    /// The authorities that a supervisor trusts when it sends the last will.
+    /// The file of the authorities that a supervisor trusts when it sends the last will.
     ca_file: Option<OsString>,
     pub settings: Settings,
     pub work: WorkDescription,
@@ -60,7 +60,7 @@ pub(crate) struct Candidacy {
     /// Notes to log at the start.
     pub notes: Vec<String>,
     log: Log,
-    /// True if it watches the leader: it has an address itself, or observes.
+    /// True if this candidate watches the leader, because it has an address itself or observes.
     watches_leader: bool,
     pub board: Arc<Board>,
     /// Sender of orders to this candidate.
@@ -68,8 +68,8 @@ pub(crate) struct Candidacy {
     orders: mpsc::Receiver<Order>,
     /// Set for the coordinating election: the work is split into shares.
     pub coordination: Option<Coordination>,
-    /// For listing the members with shares while this candidate leads, since it runs all of the
-    /// work then. None if its work is split, or if it observes.
+    /// The election, for finding members with shares. This candidate runs all of the work when it
+    /// leads, so it resigns for them. None if its work is split, or if it observes.
     lists_members: Option<Election>,
 }
 
@@ -122,7 +122,7 @@ impl Coordination {
 pub(crate) struct Contender {
     runner: Runner<ElectionComponent, BootClock>,
     orders: mpsc::Receiver<Order>,
-    /// Tasks that run the readiness check, and watch the leader.
+    /// Tasks that run the readiness check, watch the leader, and look for members with shares.
     background: JoinSet<()>,
 }
 
@@ -136,8 +136,9 @@ impl CandidateFront {
 }
 
 impl Candidacy {
-    /// Validates the settings. Returns none if there are complaints. Sends nothing. The candidate
-    /// is a new one on `component`. Its background requests use the connections of `election`.
+    /// Validates the settings and creates the candidate. Sends nothing. Returns none if there are
+    /// complaints. The candidate derives from `component`. Its background requests use the
+    /// connections of `election`.
     ///
     /// # Errors
     ///
@@ -151,7 +152,7 @@ impl Candidacy {
         front: CandidateFront,
     ) -> Result<Option<Self>, String> {
         let grace = configuration.duration(&GRACE);
-        // The member starts the candidate of a share only when it is ready.
+        // A member starts the candidates of shares only after `--ready-cmd` has succeeded.
         let ready_cmd =
             configuration.resolved.text(&READY_CMD).filter(|_| configuration.part.is_none());
         let ca_file = configuration.resolved.ca_file();
@@ -163,11 +164,11 @@ impl Candidacy {
         if read.is_some() && !passes_component_check(&elector, configuration).await? {
             read = None;
         }
-        // Compiling a component may take long.
+        // This comes after the quick checks, because compiling a component may take long.
         let work =
             handler::from_configuration(engine, clock, configuration, &log, &front.board).await;
         let observes = configuration.observes();
-        // A supervisor need not replace an observer that dies.
+        // An observer never leads, so its death needs no takeover.
         let replacement = configuration.settings.takeover_time().filter(|_| !observes);
         let watches = observes || configuration.settings.options.address.is_some();
         let CandidateFront { board, order, orders } = front;
@@ -182,7 +183,7 @@ impl Candidacy {
         if let Some(split) = configuration.split {
             let settings = configuration.coordination_settings();
             elector = base.elector(settings.clone());
-            // The check grants the component what it needs.
+            // The check grants the component the access that these settings need.
             elector.check().await.map_err(|error| error.to_string())?;
             let election = base.election(settings)?;
             coordination = Some(Coordination::new(election, configuration, split, &read, grace));
@@ -218,17 +219,18 @@ impl Candidacy {
         }))
     }
 
-    /// Watches the result of `--ready-cmd`.
+    /// Returns a receiver that becomes true when `--ready-cmd` has succeeded. It is true from the
+    /// start without that option.
     pub(crate) fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
 
-    /// Returns the name of the storage account, and where it is.
+    /// Describes the storage account by its name and origin.
     pub(crate) fn account(&self) -> String {
         format!("{} at {}", self.settings.account.name(), self.settings.account.origin())
     }
 
-    /// Logs the start of this candidate, and its notes and the shared ones.
+    /// Logs the start of this candidate, its notes, and `shared_notes`.
     pub(crate) fn log_start(&self, shared_notes: &[String]) {
         let Settings { election, name, agenda, timings, .. } = &self.settings;
         self.log.event(&Event::Starting {
@@ -249,9 +251,10 @@ impl Candidacy {
     }
 
     /// Prepares the candidate to contend. `changed` is notified of each change of the visible
-    /// state. The supervisor receives the last will, under the number by which it knows the
-    /// candidate. `watcher` watches the leader if this candidate is to. `telemetry` observes
-    /// reports and events for a collector, and `place` observes them for a share.
+    /// state. `supervisor` receives the last will; the number identifies the candidate there.
+    /// `watcher` watches the leader if this candidate has an address or observes. `telemetry`
+    /// observes reports and events for a collector. `place` observes the reports for the member of
+    /// a share.
     pub(crate) fn into_contender(
         self,
         clock: BootClock,
@@ -336,7 +339,7 @@ impl Contender {
         self.runner.run_with(leave, &mut self.orders).await;
     }
 
-    /// Stops the background tasks, which hold the log.
+    /// Stops the background tasks, which hold clones of the log.
     pub(crate) async fn end(mut self) {
         self.background.shutdown().await;
     }
@@ -379,7 +382,8 @@ async fn passes_component_check(
     }
 }
 
-/// Returns a note if no blob of orders can be beside the election's blob.
+/// Returns a note if the name of the election's blob leaves no room for the name of a blob of
+/// orders.
 fn orders_note(read: &Settings) -> Option<String> {
     let lacks_blob = read.orders.is_some() && !read.election.may_have_side_blobs();
     lacks_blob.then(|| {

@@ -1,7 +1,7 @@
 //! Elections that are added and removed with the names of a list, while the process runs.
 //!
-//! Each list is checked every two seconds. It is read after a change once two consecutive checks
-//! show the same file, since a program may still be writing it. An invalid list changes nothing. A
+//! Each list is checked every two seconds. A changed list is read once two consecutive checks show
+//! the same file, because a program may still be writing it. An invalid list changes nothing. A
 //! file system that hangs, or an election that starts slowly, delays neither the process nor other
 //! elections.
 
@@ -47,6 +47,7 @@ pub(crate) struct ElectionLists {
 
 struct ElectionList {
     pattern: Arc<Pattern>,
+    /// Elections that will be started, with their settings.
     waiting: BTreeMap<String, ResolvedSettings>,
     /// Elections that are starting. False if the list no longer contains the election.
     adding: BTreeMap<String, bool>,
@@ -109,14 +110,14 @@ impl ElectionLists {
         }
     }
 
-    /// Follows the lists. Never returns.
+    /// Starts and leaves elections as the lists change. Never returns.
     pub(crate) async fn follow(&mut self, process: &Arc<Process>, reload: &mut Signals) {
         let patterns: Vec<_> = self.lists.iter().map(|list| list.pattern.clone()).collect();
         let follows_files = patterns.iter().any(|pattern| pattern.file.is_some());
         let mut observation = pin!(observe_files(Duration::ZERO, patterns.clone()));
         loop {
             select! {
-                // The file may be in the middle of a change, as at any other time.
+                // Makes the next checks read the lists, once the files are stable.
                 _ = reload.next() => self.lists.iter_mut().for_each(|list| list.read = None),
                 observed = &mut observation, if follows_files => {
                     for (number, observed) in observed.into_iter().enumerate() {
@@ -148,7 +149,7 @@ impl ElectionLists {
         self.lists[number].apply(names.and_then(|names| by_name(names, &excluded)), process);
     }
 
-    /// Starts more of the waiting elections.
+    /// Starts waiting elections, up to `MAX_CONCURRENT` at the same time.
     fn start_waiting(&mut self, process: &Arc<Process>) {
         for (number, list) in self.lists.iter_mut().enumerate() {
             while self.adding.len() < MAX_CONCURRENT
@@ -240,7 +241,7 @@ impl ElectionList {
         removed.drain(..).for_each(|election| self.leave(election));
     }
 
-    /// Records that an election was started. Without a handle, it could not start.
+    /// Records the result of starting an election. `handle` is none if it could not start.
     fn on_added(&mut self, election: String, handle: Option<Handle>) {
         let is_listed = self.adding.remove(&election).unwrap_or_default();
         match handle {
@@ -250,7 +251,7 @@ impl ElectionList {
                     self.leave(election);
                 }
             }
-            // The reason was reported.
+            // `Process::add` has reported the reason.
             None => self.retry_at = Some(Instant::now() + RETRY_DELAY),
         }
     }
@@ -272,7 +273,7 @@ async fn observe_files(wait: Duration, patterns: Vec<Arc<Pattern>>) -> Vec<Obser
     spawn_blocking(observe).await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
-/// Returns the elections of a list by their names.
+/// Returns the settings of a list's elections by name, or complaints about elections in `excluded`.
 fn by_name(
     all: Vec<ResolvedSettings>,
     excluded: &BTreeSet<String>,
@@ -301,7 +302,7 @@ fn report_problem(log: &Log, complaint: &Complaint) {
 }
 
 impl FileVersion {
-    /// Returns none if there is no such file.
+    /// Reads the version of the file. Returns none if there is no such file.
     fn from_path(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(Self {

@@ -9,7 +9,8 @@ use tenure_wasmtime::Engine;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-/// Creates an engine for a command without a log. If there is no cache, it warns on standard error.
+/// Creates an engine for a command without a log. Warns once on standard error if there is no
+/// cache.
 ///
 /// # Errors
 ///
@@ -23,7 +24,7 @@ pub(crate) fn new_without_log() -> Result<Engine, String> {
     Ok(engine)
 }
 
-/// A cached component loads faster than this.
+/// Maximum time to load a cached component. A load that takes longer is logged as a compilation.
 const CACHE_LOAD_LIMIT: Duration = Duration::from_secs(1);
 
 /// Loads a component on its own thread, and logs when it has to be compiled.

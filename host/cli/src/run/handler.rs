@@ -32,7 +32,7 @@ const ADVICE: &str = "put a command and its arguments after --, or give a URL wi
 /// A handler, and settings that follow from its kind.
 pub(crate) struct Work {
     pub handler: Box<dyn Handler>,
-    /// Default grace of a running turn when the candidate leaves.
+    /// Default grace period of a running turn when the candidate leaves.
     pub grace: Option<Duration>,
     pub description: WorkDescription,
 }
@@ -44,18 +44,18 @@ pub(crate) struct Work {
 pub(crate) enum WorkDescription {
     Component {
         file: PathBuf,
-        /// The interfaces that it imports.
+        /// The interfaces that the component imports.
         imports: Vec<String>,
         /// The allowed hosts, as they were given.
         #[serde(rename = "may_reach")]
         hosts: Vec<String>,
         variables: Vec<String>,
     },
-    /// Scheme, host and port.
+    /// The webhook at this origin: scheme, host and port.
     Webhook { origin: String },
     Command {
         file: PathBuf,
-        /// The number of arguments. They may be secrets.
+        /// The number of arguments. Their values may be secrets, so they are left out.
         arguments: usize,
         /// Arguments that only a shell understands.
         #[serde(skip)]
@@ -163,7 +163,7 @@ pub(crate) async fn from_configuration(
             None
         }
         several => {
-            // Reports other problems as well.
+            // Other mistakes in the settings are reported too.
             check_all(configuration);
             let kinds: Vec<_> = several.iter().map(|(_, kind)| kind_name(*kind)).collect();
             let problem = format!("{} are given, but a leader runs only one", kinds.join(" and "));
@@ -189,8 +189,8 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Creates a handler that only waits. The grace is the longest time for which the application may
-/// have been allowed to act: beats may turn out to be impossible.
+/// Creates a handler that only waits. The grace period is the longest time for which an application
+/// may act: the validity of a lease without beats, because beats may turn out to be impossible.
 fn application(clock: &BootClock, configuration: &Configuration, board: &Arc<Board>) -> Work {
     let grace = configuration.settings.options.timings().map(|timings| timings.lease_validity());
     let handler = Box::new(Application::new(board.clone(), clock.clone()));
@@ -235,7 +235,7 @@ fn complain_about_settings(
         Kind::Application => "an application that asks is not part of this process",
     };
     for setting in settings {
-        // A variable may be meant for other processes.
+        // An environment variable may be meant for other processes, so it is no mistake here.
         if !configuration.resolved.is_written(setting) {
             continue;
         }
@@ -331,8 +331,8 @@ async fn component(
         configuration.resolved.items(&ALLOW_HOST).map(|(_, item)| item.text.to_string_lossy());
     let hosts = hosts.map(|host| redacted_address(&host)).collect();
     let file = configuration.resolved.get(&HANDLER).filter(|value| !value.is_blank())?.path();
-    // Complaints are shown at once, without waiting for a compilation. A file that cannot be opened
-    // is another one.
+    // Earlier complaints are shown at once, without waiting for a compilation. A file that cannot
+    // be opened adds a complaint.
     let is_valid = configuration.compiles && configuration.complaints.is_empty();
     if !is_valid && File::open(&file).is_ok() {
         return None;
@@ -382,7 +382,8 @@ fn command(configuration: &mut Configuration, output: LineSink) -> Option<Work> 
     let words = configuration.resolved.items(&COMMAND).map(|(_, item)| item.text.clone());
     let words: Vec<_> = words.collect();
     match CommandHandler::new(&words, settings) {
-        // The command must stop at once then, and has its usual time for that.
+        // With this grace period, the command of a leaving candidate must stop at once, and has its
+        // stop time for that.
         Ok(handler) => {
             let operators = words.iter().filter_map(|word| word.to_str());
             let operators = operators.filter(|word| SHELL_OPERATORS.contains(word));

@@ -18,7 +18,8 @@ use tokio::select;
 use tokio::time::timeout;
 
 /// Takes part until the process leaves, and then hands its shares over. Each share is an election
-/// of the process, and so is the coordinating election, whose candidate is `candidacy`.
+/// of the process, and so is the coordinating election. `candidacy` is the candidate of the
+/// coordinating election.
 pub(crate) async fn take_part(
     coordination: Coordination,
     process: Arc<Process>,
@@ -62,14 +63,15 @@ pub(crate) async fn take_part(
     };
     let ready = async {
         if ready.wait_for(|ready| *ready).await.is_err() {
-            // Its candidate has ended.
+            // The candidate has ended without becoming ready.
             pending().await
         }
     };
     task.run(ready, leave).await;
 }
 
-/// Returns the function that leaves the deletion of the member's blob with the supervisor.
+/// Returns the sink that passes the member's last will to the supervisor. The will deletes the
+/// member's blob. Returns none if there is no supervisor to send it.
 fn wills(
     coordination: &Coordination,
     process: &Process,
@@ -83,7 +85,7 @@ fn wills(
 async fn add(process: Arc<Process>, configuration: Configuration, mut place: CandidateContext) {
     match process.add(configuration, Some(&place)).await {
         Some(handle) => follow_orders(handle, place).await,
-        // The reason was reported. When this returns, the member tries another time.
+        // `Process::add` has reported the reason. The member tries again after this returns.
         None => drop(
             timeout(RECHECK_INTERVAL, async { while place.next_order().await.is_some() {} }).await,
         ),

@@ -20,7 +20,7 @@ use tenure_server::{Hosts, Roster, Watcher};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-/// State that the candidates of this process share, and the roster of them.
+/// A process that runs elections: its candidates, and the state that they share.
 pub(crate) struct Process {
     pub shared: Shared,
     pub tasks: Tasks,
@@ -33,20 +33,21 @@ pub(crate) struct Process {
     pub telemetry: Telemetry,
     /// None without a supervisor.
     pub link: Option<Arc<Link>>,
+    /// Address of the listener. None without a listener.
     pub address: Option<SocketAddr>,
     pub log: Log,
     pub has_warned_of_descriptors: AtomicBool,
 }
 
-/// An election that was added. It continues when this is dropped.
+/// Handle to a candidate that was started. Dropping it does not end the candidate.
 pub(crate) struct Handle {
     task: Task,
     orders: mpsc::Sender<Order>,
 }
 
 impl Process {
-    /// Adds an election while others run, with a place if it is for a share. Returns none after
-    /// reporting the problem if it cannot start.
+    /// Adds an election while others run. `place` connects the candidate of a share with its
+    /// member. If the election cannot start, reports the problem and returns none.
     pub(crate) async fn add(
         &self,
         mut configuration: Configuration,
@@ -84,8 +85,8 @@ impl Process {
         None
     }
 
-    /// Starts a candidate of the roster after `wait`. One with a place leaves only when its handle
-    /// requests it.
+    /// Starts a candidate of the roster after `wait`. A candidate with a `place` leaves only when
+    /// its handle requests it: its member first hands the shares over when the process leaves.
     pub(crate) fn start(
         &self,
         candidacy: Candidacy,
@@ -139,8 +140,8 @@ impl Process {
 }
 
 impl Handle {
-    /// Leaves the election: stops its work, and releases its lease. Returns when that is done, and
-    /// continues in the background if it is dropped before.
+    /// Leaves the election: stops its work, and releases its lease. Dropping this future does not
+    /// stop that.
     pub(crate) async fn remove(mut self) {
         self.task.leave();
         self.ended().await;

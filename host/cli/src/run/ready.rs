@@ -15,6 +15,7 @@ use tokio::sync::watch;
 /// Pause between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Time limit for one check. A command that runs longer is killed.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the command until it succeeds, then lets the candidate contend.
@@ -49,14 +50,13 @@ async fn not_ready_reason(command: &str, patience: Duration) -> Option<String> {
     }
 }
 
-/// Runs the command to its end. If this future is dropped before, kills the command and its process
-/// group.
+/// Runs the command to its end. Dropping this future kills the command and its process group.
 async fn run(mut shell: Command) -> io::Result<ExitStatus> {
     let mut child = shell.spawn()?;
     #[cfg(unix)]
     let group = Group::from_leader(&child);
     let status = child.wait().await;
-    // From here on, another process may get its number.
+    // The command has exited, so its number may belong to another group, which must not be killed.
     #[cfg(unix)]
     std::mem::forget(group);
     status

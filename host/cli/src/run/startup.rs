@@ -1,4 +1,4 @@
-//! Startup of `tenure run`, `tenure check` and `tenure lock`, before anything is sent.
+//! Startup of `tenure run`, `tenure check` and `tenure lock`, before the first request.
 
 use super::candidacy::{Candidacy, CandidateFront};
 use super::engine;
@@ -36,6 +36,7 @@ pub(crate) struct ProcessSetup {
     pub notes: Vec<String>,
     /// The front of each election, in the order of the configurations.
     pub fronts: Vec<CandidateFront>,
+    /// Address of the listener.
     pub address: Option<SocketAddr>,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Shared {
 }
 
 /// Binds the listener and prepares the fronts. If `in_use_notes` is set, a candidate with these
-/// settings may be running. An address in use is then only a note.
+/// settings may already be running, so an address in use is only a note.
 pub(crate) async fn set_up_process(
     engine: &Engine,
     clock: &BootClock,
@@ -177,8 +178,8 @@ pub(crate) fn enable_last_wills(
     None
 }
 
-/// Raises the limit of file descriptors for this number of elections, as far as the system permits.
-/// Returns a note if it is too low.
+/// Raises the limit of file descriptors to the needs of `elections` elections, as far as the system
+/// permits. Returns a note if the limit is too low.
 ///
 /// The limit is not raised further: the programs of turns inherit it, and some programs iterate
 /// over all possible descriptors.

@@ -25,6 +25,7 @@ const MAX_STATUS_CHARS: usize = 400;
 
 /// With more candidates than this, notifications have a minimum interval.
 const FEW_CANDIDATES: usize = 16;
+/// Minimum interval between notifications about many candidates.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Notifies the service manager of the state of `roster`, each time that `changed` is notified.
@@ -116,7 +117,7 @@ impl NotifyState {
         }
     }
 
-    /// Returns the instant of the next check if nothing changes before.
+    /// Returns the instant of the next check, unless the state changes before it.
     fn wake_at(&self, now: Duration) -> Duration {
         match self.watchdog_interval {
             // A due message was not sent because a loop has stalled. It may recover.

@@ -30,7 +30,7 @@ use tenure_core::{
 use tenure_server::format::{candidate_as_json, describe_schedule_with_source};
 use this_machine::{LocalConfig, Remark};
 
-/// The number of elections that are read at the same time.
+/// Maximum number of elections that are read at the same time.
 const MAX_CONCURRENT: usize = 16;
 
 /// Exit code: there is no leader, or a member does not hold the shares that it should hold.
@@ -72,7 +72,8 @@ struct Subject {
 /// The elections of the command line.
 struct Subjects {
     pub subjects: Vec<Subject>,
-    /// True if the elections are a whole file, which is shown as a list.
+    /// True if these are all elections of a file. JSON output then has a list, even for one
+    /// election.
     pub is_whole_file: bool,
     pub json: bool,
     /// The value of `--interval`.
@@ -309,7 +310,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
     })
 }
 
-/// Formats a row, on a terminal of this width.
+/// Formats a row. Wraps it to `width` columns if the output is a terminal.
 fn row(name: &str, value: &str, width: Option<usize>) -> String {
     // Any client with write access to the blob chooses the names and addresses.
     format!("{name:<12} {}\n", wrap_words(&printable(value), 13, width))

@@ -24,11 +24,11 @@ struct Holder {
     term: u64,
     /// The time when it won.
     since: Timestamp,
-    /// The time of the read, by the same clock.
+    /// The time of the read, on the same clock as `since`.
     observed_at: Timestamp,
 }
 
-/// The holder of a share by the record of its election, or none.
+/// The holder of a share according to the record of its election. None if there is no leader.
 type Record = Result<Option<Holder>, Problem>;
 
 /// The plan next to the coordinating election, and the state of the shares' elections.
@@ -38,7 +38,7 @@ pub(super) struct Shares {
     plan: Option<Plan>,
     /// The members' signs of life, by name.
     signs: BTreeMap<String, Sign>,
-    /// One for each share, in order. None if there are too many to read.
+    /// The record of each share, in the order of their indexes. None if there are too many to read.
     records: Option<Vec<Record>>,
 }
 
@@ -51,7 +51,7 @@ struct MemberRow<'a> {
     planned: Vec<u32>,
     /// The shares that it holds. None if records were not read.
     held_shares: Option<Vec<u32>>,
-    /// The share that it won last.
+    /// Its newest leadership of a share.
     newest_holder: Option<&'a Holder>,
 }
 
@@ -127,8 +127,8 @@ impl Shares {
         all.filter(|(plan, share)| plan.holder(*share).is_none()).map(|(_, s)| s.index).collect()
     }
 
-    /// Returns the shares whose holder differs from the plan, sorted by their first share. Shares
-    /// that are being closed are not among them.
+    /// Returns the moves of shares whose holder differs from the plan, sorted by their first share.
+    /// There are none while the shares are being closed.
     fn moves(&self) -> Vec<Move<'_>> {
         let mut moves: BTreeMap<_, Vec<u32>> = BTreeMap::new();
         for plan in self.plan.iter().filter(|plan| plan.next.is_none()) {
@@ -232,8 +232,8 @@ pub(super) fn as_json(state: &Shares) -> Value {
     })
 }
 
-/// Returns a share as JSON. The holder is missing if its record was not read, and null if there is
-/// none.
+/// Returns a share as JSON. The holder is missing if the record was not read, and null if the share
+/// has no leader.
 fn share_as_json(state: &Shares, plan: &Plan, share: Share) -> Value {
     let mut object = json!({ "index": share.index, "planned": plan.holder(share) });
     match state.record(share.index) {
@@ -251,7 +251,8 @@ fn share_as_json(state: &Shares, plan: &Plan, share: Share) -> Value {
     object
 }
 
-/// Escapes the names, because any client with write access to the container chooses them.
+/// Formats the shares as text. Escapes the names, because any client with write access to the
+/// container chooses them.
 pub(super) fn as_text(state: &Shares) -> String {
     let Some(plan) = &state.plan else {
         return "The work is split into shares, and the coordinator has made no plan yet.\n"

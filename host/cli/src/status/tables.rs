@@ -64,7 +64,7 @@ fn outlook(snapshot: &Snapshot) -> TurnSummary {
     TurnSummary::new(snapshot.answered_at, &snapshot.turns)
 }
 
-/// Sorts the elections for display.
+/// Returns the elections sorted by their health, the worst first.
 fn sorted(views: &[View]) -> Vec<&View> {
     let mut views: Vec<_> = views.iter().collect();
     views.sort_by_key(|view| election_health(view));

@@ -15,7 +15,7 @@ pub(super) struct LocalConfig {
     pub schedule: Option<String>,
 }
 
-/// One remark.
+/// Entry of the section `here`, in text and in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Remark {
     /// `role`, or a class of problem.

@@ -90,7 +90,7 @@ async fn watch_election(
 struct ChangeWriter {
     /// The context of the lines. It names the election only.
     context: LogContext,
-    /// Length of the longest name, for several elections.
+    /// Length of the longest election name. None for a single election, whose lines do not name it.
     width: Option<usize>,
     json: bool,
     colour: bool,
@@ -116,7 +116,7 @@ impl ChangeWriter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 enum Change {
-    /// An election has a leader, or another one than before.
+    /// The election has a new leader.
     Leader {
         name: String,
         term: u64,
@@ -124,9 +124,9 @@ enum Change {
         #[serde(skip_serializing_if = "Option::is_none")]
         address: Option<String>,
     },
-    /// There is no leader. `last` is the former one.
+    /// There is no leader. `last` is the name of the former leader.
     Nobody { last: Option<String> },
-    /// The lease has another state.
+    /// The state of the lease has changed.
     Lease { state: &'static str },
     /// A slot was claimed for a turn.
     SlotClaimed { slot: String, attempt: u32 },
@@ -137,7 +137,7 @@ enum Change {
         #[serde(flatten)]
         outlook: TurnSummary,
     },
-    /// The time of the next turn, reported before any turn has ended.
+    /// The time of the next turn. Reported only after the first read, if no turn has ended yet.
     NextTurn {
         #[serde(flatten)]
         outlook: TurnSummary,
@@ -169,7 +169,8 @@ impl ChangeDetector {
         described_zone(self.last.as_ref().and_then(|last| last.turns.schedule.as_deref()))
     }
 
-    /// Returns the changes since the last read. After the first read, it returns everything.
+    /// Returns the changes since the last read. After the first read, the whole state counts as
+    /// changed.
     fn update(&mut self, result: Result<Snapshot, Problem>) -> Vec<Change> {
         let mut changes = Vec::new();
         let (snapshot, problem) = match result {
@@ -233,7 +234,7 @@ fn turn_changes(previous: Option<&Snapshot>, current: &Snapshot) -> Vec<Change> 
         is_retried && last.is_some_and(|last| last.last_failure != now.last_failure)
     });
     let finished = now.finished.as_ref().map(|finished| (finished.slot, finished.outcome));
-    // A turn that ended was claimed before.
+    // The end of a turn comes first: the claim on record is usually that of a later turn.
     if let Some((slot, outcome)) =
         finished.or(failed.map(|failure| (failure.slot, failure.end.outcome)))
         && another_end

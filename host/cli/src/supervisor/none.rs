@@ -25,7 +25,7 @@ impl ProcessRole {
     }
 }
 
-/// Never exists.
+/// Connection to a supervisor, which cannot exist on this system.
 pub(crate) struct Supervised(Infallible);
 
 impl Supervised {

@@ -18,10 +18,11 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::Level;
 
-/// Time limit for one try.
+/// Time limit for one try to send a will.
 const TRY: Duration = Duration::from_secs(3);
 
-/// Pause between two tries. It doubles up to the maximum.
+/// First pause between two tries. Each pause is twice as long as the one before, up to
+/// `LONGEST_PAUSE`.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -75,7 +76,8 @@ pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = 
     written.wait();
 }
 
-/// Returns the outcomes when all wills were answered, or `hurry` completed.
+/// Sends all wills, and returns their outcomes. If `hurry` completes first, returns the outcomes
+/// that are known by then.
 async fn send_all(
     wills: BTreeMap<WillSubject, LastWill>,
     hurry: impl Future<Output = ()>,
@@ -165,7 +167,7 @@ enum WillOutcome {
     Done,
     /// The service reports another holder or none, or a newer version of the member's blob.
     Superseded,
-    /// The service refused it with this status.
+    /// The service refused the request with this status.
     Refused(u16),
     /// No valid response arrived, for this reason.
     Unanswered(String),
@@ -183,13 +185,13 @@ struct WillReport {
     is_work_over: bool,
     /// The wills, each with the term if it releases a lease.
     terms: BTreeMap<WillSubject, Option<u64>>,
-    /// The outcomes of those that were sent in time.
+    /// The outcomes of the wills that were sent in time.
     outcomes: BTreeMap<WillSubject, WillOutcome>,
 }
 
 impl WillReport {
-    /// Returns all lines, each with its context. `split` contains the elections that the runner had
-    /// shares of.
+    /// Returns all lines, each with its context. `split` contains the coordinating elections of the
+    /// runner's shares.
     fn lines<'a>(
         &self,
         candidates: &'a BTreeMap<usize, LogContext>,
