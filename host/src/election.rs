@@ -22,17 +22,17 @@ use tokio::time::timeout;
 
 /// An election with the settings of one candidate or observer.
 ///
-/// As the elector of a [`Runner`](crate::runner::Runner) it contends, with the same code as the
-/// election component.
+/// A [`Runner`](crate::runner::Runner) contends through it. Its decisions come from the same code
+/// as those of the election component.
 ///
-/// It sends requests only to the origins that [`check`](Self::check) allowed, so it sends nothing
-/// before that.
+/// It sends requests only to the origins that [`check`](Self::check) has allowed. Before that call
+/// it sends nothing.
 pub struct Election {
     settings: CandidateSettings,
     clock: ClockHandle,
     clients: Arc<Clients>,
     gate: OnceLock<Gate>,
-    /// State of its credential for requests outside the steps.
+    /// Encoded [`Session`] of the requests outside the steps, for example a cached token.
     side_session: Mutex<State>,
 }
 
@@ -48,8 +48,8 @@ impl Election {
         }
     }
 
-    /// Creates an election with other settings. It trusts the same servers and shares their
-    /// connections.
+    /// Creates an election with other settings. It trusts the same servers and shares the
+    /// connections of this one. It needs its own [`check`](Self::check).
     #[must_use]
     pub fn with_settings(&self, settings: impl Into<CandidateSettings>) -> Self {
         Self {
@@ -61,7 +61,8 @@ impl Election {
         }
     }
 
-    /// Creates the election in the blob with that suffix. It needs its own [`check`](Self::check).
+    /// Creates the election in the blob `CONTAINER/BLOB.SUFFIX`, next to the blob of this one. It
+    /// needs its own [`check`](Self::check).
     #[must_use]
     pub fn with_suffix(&self, suffix: &str) -> Self {
         let mut settings = self.settings.clone();
@@ -130,7 +131,7 @@ impl Election {
             }
         };
         let mut io = self.io();
-        // A freeze since `elapsed` was read counts.
+        // Time since the caller read `elapsed`, for example in a freeze, counts against the lease.
         let late = io.started_at.saturating_sub(elapsed);
         io.started_at = elapsed + late;
         let start = StepStart { at: io.started_at, clock_lead: io.clock_lead };
@@ -199,6 +200,9 @@ impl Election {
 
     /// Requests a turn outside the schedule, or returns the state of that request.
     ///
+    /// If `submit` is true and the trigger does not exist, this places it. If `submit` is false,
+    /// this only returns the state.
+    ///
     /// `id` is the idempotency key of the trigger: 1 to 64 letters, digits, dots, hyphens and
     /// underscores. To retry, use the same id; a repeated id starts no second turn. Up to eight
     /// triggers can wait. A trigger that no leader claims within an hour expires.
@@ -214,8 +218,9 @@ impl Election {
 
     /// Requests a transfer of leadership, or returns the state of that request.
     ///
-    /// The first call has no term and places the order. It returns [`TransferState::Waiting`] with
-    /// the term to use in further calls.
+    /// If `submit` is true and the transfer does not exist, this places it. If `submit` is false,
+    /// this only returns the state. The first call passes an order without a term. It returns
+    /// [`TransferState::Waiting`] with the term to set in further calls.
     ///
     /// # Errors
     ///
@@ -244,8 +249,8 @@ impl Election {
         driver::break_lease(&settings, period, &self.io()).await
     }
 
-    /// Sends a request about blobs next to the election's blob. It times out `limit` after its
-    /// start.
+    /// Sends a request about blobs next to the election's blob. It times out after `limit`. Without
+    /// a `limit`, only the timeouts of its HTTP requests apply.
     ///
     /// # Errors
     ///
@@ -269,9 +274,9 @@ impl Election {
         })
     }
 
-    /// Returns the request that deletes the blob with that suffix if its version is unchanged. A
-    /// process that outlives this one sends it. Returns `None` if nothing authorises the request
-    /// now.
+    /// Returns the request that deletes the blob with that suffix if the blob still has the version
+    /// `tag`. Another process sends the request after this one has ended. Returns `None` if no
+    /// credential can authorise the request now.
     pub fn delete_request(&self, suffix: &str, tag: ETag) -> Option<Request> {
         let settings = read_settings(&self.settings).ok()?;
         driver::deletion(settings, suffix, tag, &self.load_session(), &self.io())
@@ -304,14 +309,14 @@ impl Election {
     }
 }
 
-/// I/O of a step, or of a request outside an election.
+/// I/O of a step, or of a request outside the steps.
 struct StepIo<'e> {
     election: &'e Election,
     /// Clock at the start.
     started_at: Moment,
-    /// Time by which `started_at` may have run ahead.
+    /// Time by which `started_at` may be ahead of the time that passed.
     clock_lead: Duration,
-    /// Clock at the start, without that lead.
+    /// Clock at the start, less `clock_lead`.
     steady_start: Moment,
 }
 

@@ -130,8 +130,8 @@ impl Elector {
     /// the work has stopped and the lease is released.
     ///
     /// When `work` returns, leadership ends and another replica can lead. After an error or a
-    /// panic, this replica does not contend for the [cool-down](Settings::cool_down). Dropping this
-    /// future also leaves the election, in the background.
+    /// panic, this replica waits for the [cool-down](Settings::cool_down) before it contends again.
+    /// Dropping this future also leaves the election, in the background.
     ///
     /// # Errors
     ///
@@ -156,8 +156,9 @@ impl Elector {
     /// Contends until `shutdown` completes, and runs `work` for each slot of the schedule while
     /// this process leads. Returns when the work has stopped and the lease is released.
     ///
-    /// After `max_failures` errors in a row, or after a panic, another replica leads. Dropping this
-    /// future also leaves the election, in the background.
+    /// Leadership ends after [`max_failures`](Settings::max_failures) errors in a row, or after a
+    /// panic. Another replica can then lead. Dropping this future also leaves the election, in the
+    /// background.
     ///
     /// # Errors
     ///
@@ -219,9 +220,9 @@ impl Elector {
 
     /// Starts to contend with a handler.
     ///
-    /// The handler runs on the current runtime, which must outlast the membership; without it, each
-    /// turn fails. Two electors of the same election contend with each other and need different
-    /// [names](Settings::name).
+    /// The handler runs on the current runtime, which must outlast the membership. Without that
+    /// runtime, each turn fails. Two electors of the same election contend with each other and need
+    /// different [names](Settings::name).
     ///
     /// # Errors
     ///
@@ -247,8 +248,8 @@ impl Elector {
 /// Waits until this process is asked to shut down: by Ctrl-C, and on Unix by SIGTERM, which service
 /// managers, containers and Kubernetes send.
 ///
-/// From the first poll on, these signals do not end the process by themselves, even after this has
-/// completed. To exit on a second signal: `tokio::spawn(async { shutdown_signal().await;
+/// From the first poll on, these signals do not end the process by themselves, even after this
+/// future has completed. To exit on a second signal: `tokio::spawn(async { shutdown_signal().await;
 /// shutdown_signal().await; std::process::exit(1) })`.
 ///
 /// # Panics

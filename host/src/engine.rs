@@ -1,10 +1,10 @@
 //! Parts of an elector, for hosts of components and their tests.
 //!
-//! The [`Runner`] drives an [`Elector`] on a clock of the crate `tenure-clock`. Requests are
-//! guarded down to the socket. The types that both sides exchange are in the crate `tenure-core`:
-//! states, events, reports.
+//! The [`Runner`] drives an [`Elector`] on a clock of the crate `tenure-clock`. A handler's
+//! requests are guarded down to the socket. The crate `tenure-core` contains the types that a
+//! runner and an elector exchange: states, events and reports.
 //!
-//! All of this may change in any release.
+//! This module may change in any release.
 
 pub use crate::egress::{
     AllowList, Body, Budget, Clients, Error, Gate, InvalidOrigin, Limits, Outlet, Policy, Proxy,

@@ -10,7 +10,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// An error of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Waits until `flag` is true. Never completes if its sender is dropped before.
+/// Waits until `flag` is true. Never completes if the sender is dropped first.
 pub(crate) async fn wait_until_true(flag: &mut watch::Receiver<bool>) {
     if flag.wait_for(|flag| *flag).await.is_err() {
         pending().await

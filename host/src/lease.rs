@@ -1,4 +1,4 @@
-//! Leadership under which work runs, and its trace. protocol.md §11.
+//! Leadership under which work runs (protocol.md §11), and the trace span of a turn.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +10,17 @@ use tenure_core::mutants::{Mutant, is_active};
 use tenure_core::nanoseconds;
 use tokio::sync::Notify;
 
-/// Leadership under which work runs.
+/// Leadership of this process for one term, under which its work runs.
 ///
-/// A renewal extends it, and it may end early. Clones share its state.
+/// Renewals extend the lease. It can also end early, for example when the candidate leaves. Clones
+/// share their state.
 #[derive(Clone, Debug)]
 pub struct Lease {
     term: u64,
     clock: ClockHandle,
     /// End of the time in which work may run, in nanoseconds on the clock.
     valid_until: Arc<AtomicU64>,
-    /// Notifies waiters when that instant changes.
+    /// Notifies waiters when `valid_until` changes.
     changed: Arc<Notify>,
 }
 
@@ -64,9 +65,10 @@ impl Lease {
         self.remaining().is_zero()
     }
 
-    /// Waits until this process must not act any more, and at most 100 ms longer.
+    /// Waits until this process must not act any more. Completes at most 100 ms after that.
     ///
-    /// A handler awaits it for work that it started and cannot drop. The future is cancel safe.
+    /// A handler awaits this to stop work that it started and cannot drop, such as spawned tasks.
+    /// This method is cancel safe.
     pub async fn lost(&self) {
         loop {
             let remaining = self.remaining();
@@ -78,7 +80,7 @@ impl Lease {
         }
     }
 
-    /// Returns the time since the work should have ended.
+    /// Returns the time since the deadline. Returns zero before the deadline.
     pub(crate) fn overdue(&self) -> Duration {
         self.clock.now().saturating_sub(self.valid_until())
     }
@@ -128,7 +130,7 @@ tokio::task_local! {
 /// these places:
 ///
 /// - `TRACEPARENT` in the environment of a command or a component
-/// - the header of each of their requests that has none yet
+/// - the header of their requests, unless a request already has that header
 /// - the header of the requests of a webhook
 ///
 /// A handler in Rust reads the [`current`](Self::current) span.

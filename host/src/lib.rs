@@ -54,10 +54,10 @@
 //! - The [`engine::Runner`] drives either one and makes no decisions. It passes the time, runs the
 //!   turns that the core orders, and stops a leader's work in time. Work stops no later than the
 //!   last instant at which the leader certainly holds the lease.
-//! - [`engine::Elector`] is the interface between the two. Tests implement it with a script, and
-//!   `tenure-wasmtime` with the component.
-//! - A step always runs to its end, because it may already have released the lease. Only dropping
-//!   the future of `run` interrupts it. A turn may be dropped at any time.
+//! - [`engine::Elector`] is the interface between the runner and an election. Tests implement it
+//!   with a script, and `tenure-wasmtime` with the component.
+//! - The runner lets each step run to its end, because the step may already have released the
+//!   lease. Only dropping the future of `run` interrupts a step. A turn may be dropped at any time.
 //! - The order on leaving is fixed: stop the work, wait until it has stopped, report that to the
 //!   core, release the lease.
 

@@ -12,7 +12,7 @@ use tenure_core as contract;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 
-/// Capacity of an [`Events`] for a slow reader.
+/// Maximum number of events that are kept for a slow reader of [`Events`].
 const EVENTS: usize = 256;
 
 /// Membership of this process in an election, from [`Elector::start`](crate::Elector::start).
@@ -33,13 +33,13 @@ pub enum Role {
     /// The role or the leader is not known yet.
     #[default]
     Undecided,
-    /// The process leads, or did until now: the lease decides (see
-    /// [`leading_term`](Role::leading_term)).
+    /// The process leads until this lease is lost. [`leading_term`](Role::leading_term) checks the
+    /// lease too.
     ///
-    /// This lease is lost early, when the process starts to [leave](Membership::leave) or its work
-    /// is asked to stop. It is released as soon as the handler has stopped, and does not wait for
-    /// other code. To act under the whole lease, start with a handler that lasts as long as
-    /// leadership.
+    /// This lease is lost early, as soon as the process starts to [leave](Membership::leave) or its
+    /// work is asked to stop. The lease on the blob is released when the handler has stopped,
+    /// without waiting for code outside the handler. Work that needs the time until that release
+    /// must run in a handler that lasts as long as leadership.
     Leading(Lease),
     /// Another candidate leads.
     #[non_exhaustive]
@@ -76,7 +76,7 @@ impl Membership {
         let senders: Arc<OnceLock<broadcast::Sender<Event>>> = events.clone();
         let mut candidate = publish_role(candidate, role_sender.clone()).on_event(move |event| {
             if let Some(sender) = senders.get() {
-                // All readers may have gone.
+                // Fails if all readers were dropped.
                 let _ = sender.send(event);
             }
         });
@@ -122,9 +122,10 @@ impl Membership {
 
     /// Leaves the election and returns when that is done, like [`Runner::run`].
     ///
-    /// It lets a running turn end within the [grace period](crate::handler::Handler::grace) of its
-    /// handler or stops it, and releases the lease. It starts at once, and continues if the future
-    /// is dropped. A handler that did not stop in time may still run afterwards.
+    /// A running turn may end by itself within the [grace period](crate::handler::Handler::grace)
+    /// of its handler, and is stopped after that. The lease is then released. All this starts with
+    /// the call, before the first poll, and continues if the future is dropped. A handler that did
+    /// not stop in time may still run afterwards.
     pub fn leave(mut self) -> impl Future<Output = ()> {
         self.task.leave();
         async move { self.task.join().await }
@@ -180,7 +181,8 @@ fn publish_role(
             });
         })
         .on_event(move |event| {
-            // A step may still be running when the validity ends.
+            // Events are needed too: a failed step has no report, and leaving begins while a step
+            // may still run.
             match event {
                 Event::StoodDown { term, .. } => {
                     ended_sender.send_if_modified(|role| role.end_leadership(Some(term)))

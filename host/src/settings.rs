@@ -48,23 +48,24 @@ pub struct Settings {
     pub election: String,
     /// Credential for requests to the storage account.
     pub credential: Credential,
-    /// Name of this candidate, at most 128 bytes. The default is made of the names of the machine
-    /// and the process.
+    /// Name of this candidate, at most 128 bytes. The default is made of the machine's name and the
+    /// process id.
     ///
     /// Operators cannot distinguish processes with the same name.
     pub name: Option<String>,
     /// Address of this candidate while it leads, at most 256 bytes. Operators and followers see it.
     ///
     /// If it begins with `http://` or `https://`, followers that run a `Watcher` (feature `server`)
-    /// read `/watch` there. They then notice at once when the leader goes. Commands that place an
+    /// read `/watch` there. They then notice the end of leadership at once. Commands that place an
     /// order notify the leader there.
     pub address: Option<String>,
-    /// Time over which the turns of all elections are spread, up to a day and less than the
-    /// interval. All turns of one election are delayed by the same part of it.
+    /// Time over which the turns of different elections are spread, up to a day and less than the
+    /// schedule's interval. The turns of one election are all delayed by the same part of this
+    /// time.
     pub jitter: Duration,
     /// Delivery of turns: at most once, or at least once with up to 100 attempts.
     pub delivery: Delivery,
-    /// Rule for missed slots. [`Missed::All`] runs up to 1000.
+    /// Rule for missed slots. [`Missed::All`] runs up to 1000 of them.
     pub missed: Missed,
     /// Duration of a lease without a renewal: 15 s to 60 s, in whole seconds. The default is 15 s,
     /// or 60 s with [`failover`](Settings::failover).
@@ -120,10 +121,10 @@ pub enum Schedule {
     /// No timer: one turn starts with leadership, and may last as long. When it ends, leadership
     /// ends.
     ///
-    /// After `Ok` the candidate contends again after two polls. After an error or a panic it does
-    /// not contend for the [cool-down](Settings::cool_down). Work that never returns ends with
-    /// `std::future::pending().await`. Settings of jitter, missed slots, delivery and turn timeouts
-    /// are rejected with this schedule.
+    /// After `Ok` the candidate contends again after two polls. After an error or a panic it waits
+    /// for the [cool-down](Settings::cool_down) first. Work that is to last until leadership ends
+    /// can await `std::future::pending()`. Settings of jitter, missed slots, delivery and turn
+    /// timeouts are rejected with this schedule.
     WhileLeading,
     /// No timer: turns run for triggers only (`tenure trigger`).
     OnTrigger,
@@ -141,8 +142,8 @@ pub enum Credential {
     Environment,
     /// Connection string with a key or a shared access signature, or `UseDevelopmentStorage=true`.
     ConnectionString(Secret),
-    /// File that contains a connection string. It is read in each step, so that the key can be
-    /// replaced.
+    /// File that contains a connection string. It is read in each step, so the key can be replaced
+    /// without a restart.
     ConnectionStringFile(PathBuf),
     /// Tokens of Microsoft Entra ID from a provider: see [`tokens`](Self::tokens).
     #[non_exhaustive]
@@ -192,8 +193,8 @@ impl Settings {
         std::env::var("COMPUTERNAME").ok()
     }
 
-    /// Returns the default [name](Self::name) of a candidate: the names of the machine and the
-    /// process.
+    /// Returns the default [name](Self::name) of a candidate: the machine's name, a hyphen and the
+    /// process id.
     #[must_use]
     pub fn default_name() -> String {
         let machine = Self::machine_name().unwrap_or_else(|| "candidate".to_owned());

@@ -48,7 +48,7 @@ pub enum ElectionHealth {
 /// A turn that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndedTurn {
-    /// Slot of the turn, RFC 3339 in UTC; for a trigger, the time of its request.
+    /// Slot of the turn, RFC 3339 in UTC. For a trigger, this is the time of its request.
     pub slot: String,
     /// True if the turn ran for a trigger, outside the schedule.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -60,9 +60,10 @@ pub struct EndedTurn {
     /// End of the turn, RFC 3339 in UTC. `None` for work that lasted as long as a leadership, which
     /// neither succeeded nor failed.
     pub ended: Option<String>,
-    /// Time since the end, when this summary was made.
+    /// Milliseconds from the end of the turn until this summary was made.
     pub ago_ms: Option<u64>,
-    /// Run time. `None` also if the turn never started, or its end was not observed.
+    /// Run time in milliseconds. `None` also if the turn never started, or its end was not
+    /// observed.
     pub took_ms: Option<u64>,
     /// Name of the candidate that reported the turn; only for the last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,10 +78,11 @@ pub struct EndedTurn {
 pub struct UpcomingTurn {
     /// Slot of the turn, RFC 3339 in UTC.
     pub slot: String,
-    /// Due time with the offset and the name of the schedule's time zone (RFC 9557): its slot plus
-    /// the jitter.
+    /// Due time, which is the slot plus the jitter, with the offset and the name of the schedule's
+    /// time zone (RFC 9557).
     pub local: String,
-    /// Time until it is due, when this summary was made. 0 if it is due now.
+    /// Milliseconds from the time at which this summary was made until the turn is due. 0 if it was
+    /// already due.
     pub in_ms: u64,
 }
 
@@ -164,7 +166,7 @@ impl TurnSummary {
         }
     }
 
-    /// Returns the summary without values that change with the time alone.
+    /// Returns the summary without values that change only because time passes.
     #[must_use]
     pub fn without_relative_times(&self) -> Self {
         let strip = |turn: &EndedTurn| EndedTurn { ago_ms: None, ..turn.clone() };
@@ -177,7 +179,8 @@ impl TurnSummary {
     }
 }
 
-/// Returns the slot of the newest turn of the schedule, or for a trigger, if it was abandoned.
+/// Returns the slot of the newest turn if that turn was abandoned. `triggered` selects the turns
+/// for triggers; otherwise the turns of the schedule count.
 fn abandoned(turns: &Turns, triggered: bool) -> Option<Timestamp> {
     let (slot, outcome) = match triggered {
         true => turns.triggered.as_ref().map(|newest| (newest.slot, newest.outcome))?,
@@ -201,7 +204,7 @@ pub(crate) fn wall_clock() -> Timestamp {
     Timestamp::from_date(Utc::now())
 }
 
-/// Error of the service at the end of a lease (A1 of the protocol).
+/// Longest delay with which the service ends a lease (assumption A1 of the protocol).
 const EXPIRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Suggested failover time if none is set.
@@ -213,8 +216,8 @@ const ADVISED_FAILOVER: Failover = Failover { within: Duration::from_secs(3) };
 /// within about 3s; a process that dies while its supervisor lives, at once".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakeoverTime {
-    /// Time after its newest beat at which a silent leader has certainly stopped, as on record.
-    /// `None` if its lease has to expire.
+    /// Time from the newest beat of a silent leader until it has certainly stopped, according to
+    /// its record. `None` if followers wait for the lease to expire.
     pub promise: Option<Duration>,
     /// Duration of a lease.
     pub lease: Duration,
@@ -222,7 +225,7 @@ pub struct TakeoverTime {
     pub poll: Duration,
     /// True if the leader leaves its last will with a supervisor, as far as is known.
     pub is_supervised: bool,
-    /// True if followers notice at once that the leader is gone, because it has an address.
+    /// True if followers notice the end of the leader at once, because they watch its address.
     pub is_watched: bool,
 }
 
@@ -307,16 +310,16 @@ impl ClockDifference {
     }
 }
 
-/// The service's wall clock, as far as reports show it.
+/// Estimate of the service's wall clock, from reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServiceTime {
-    /// Reported difference of this machine's clock, if any.
+    /// Difference of this machine's clock, if it is large enough to report.
     pub difference: Option<ClockDifference>,
 }
 
 impl ServiceTime {
-    /// Takes the service's time from a report that was taken `age` ago. A report without it changes
-    /// nothing.
+    /// Takes the service's time from a report that was taken `age` ago. A report without that time
+    /// changes nothing.
     pub fn update(&mut self, report: &Report, age: Duration) {
         let Some(service) = report.service_time else { return };
         self.difference = ClockDifference::new(service.plus(age), wall_clock(), wall_clock());

@@ -1,7 +1,7 @@
 //! A thread for the elections of a process, and its tasks.
 //!
-//! All candidates of a process share the thread, including their requests and timers, so no other
-//! thread must wake up for them. Turns, pages and collectors run elsewhere, so that their
+//! All candidates of a process share the thread, including their requests and timers, so these
+//! rarely wake another thread. Turns, pages and collectors run elsewhere, so that their
 //! computations do not delay renewals.
 
 use crate::future::wait_until_true;
@@ -15,7 +15,7 @@ use tokio::select;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
-/// A dynamic set of tasks on one thread. They end when this is dropped.
+/// A dynamic set of tasks on one thread. Dropping the set ends the tasks.
 #[derive(Debug)]
 pub struct Tasks {
     /// Runtime of the tasks, with one thread.
@@ -76,7 +76,7 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         let leave = watch::Sender::new(false);
-        // Dropped with the task, even on a panic.
+        // The sender is dropped with the task, even on a panic, which closes `ended`.
         let (running, ended) = watch::channel(());
         // Boxed, because the task would otherwise reserve its size twice.
         let task = Box::pin(task(LeaveSignal {
@@ -178,7 +178,7 @@ impl LeaveSignal {
         }
     }
 
-    /// Waits until this task alone is asked to leave by its owner.
+    /// Waits until the owner asks this task to leave. A request to all tasks does not count.
     pub async fn requested_for_task(mut self) {
         wait_until_true(&mut self.task_flag).await;
     }

@@ -29,7 +29,7 @@ pub trait TokenProvider: fmt::Debug + Send + Sync + 'static {
     /// Returns a token for [`Token::SCOPE`].
     ///
     /// It is called before the first request, and again from 5 minutes before the last token
-    /// expires, at most every 10 s. It must complete within 10 s.
+    /// expires, at most every 10 s. A call that takes longer than 10 s fails.
     ///
     /// # Errors
     ///
@@ -96,7 +96,8 @@ impl Tokens {
         Self(Arc::new(Shared { provider, call_lock: Default::default(), last: Mutex::default() }))
     }
 
-    /// Returns the last token, even if it has expired, because the service decides.
+    /// Returns the last token, or a placeholder if there is none yet. Also returns an expired
+    /// token, because the service decides whether to accept it.
     pub(crate) fn last(&self) -> Secret {
         let last = self.0.last();
         last.token.as_ref().map_or_else(|| NO_TOKEN.into(), |token| token.secret.clone())

@@ -124,7 +124,8 @@ impl Entry {
         if scheme.as_deref().is_some_and(|scheme| default_port(scheme).is_none()) {
             return None;
         }
-        // The parser of request URLs parses the authority.
+        // The parser of request URLs reads the authority below. It would drop these characters or
+        // take them for other parts of a URL.
         if authority.contains(['/', '\\', '?', '#', '@', '*']) || authority.ends_with(':') {
             return None;
         }
@@ -132,7 +133,7 @@ impl Entry {
             return None;
         }
         let url = Url::parse(&format!("http://{authority}")).ok()?;
-        // The parser drops the default port of its scheme.
+        // The port comes from the text, because the parser drops the default port of `http`.
         let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let port = if authority.ends_with(']') { None } else { port };
         Some(Self { scheme, host: url.host_str()?.to_owned(), port })

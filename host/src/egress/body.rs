@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// Forwards a body as it arrives, up to a maximum size. Fails if no data arrives for a time, or
-/// when the turn is over.
+/// Forwards a body as it arrives, up to a maximum size. Fails if no data arrives within the chunk
+/// timeout, or when the turn is over.
 pub(super) struct StreamedBody {
     inner: super::Body,
     remaining: u64,

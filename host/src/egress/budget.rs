@@ -22,7 +22,7 @@ impl Budget {
     /// Maximum bytes of the headers of one message, in memory.
     pub const FIELDS: usize = 64 * 1024;
 
-    /// Bytes that a guest may write to a body before they are taken.
+    /// Bytes that a guest may write to a body before the host takes them.
     pub const CHUNK: usize = 16 * 1024;
 
     /// Maximum bytes of a body that a guest has not finished: a chunk, and trailers.
@@ -37,7 +37,7 @@ impl Budget {
         }))
     }
 
-    /// Creates a budget for trusted code.
+    /// Creates a budget without a limit, for trusted code.
     pub fn unlimited() -> Self {
         Self::new(usize::MAX)
     }
@@ -94,7 +94,8 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Changes the charge to `bytes`. Returns false and keeps it if fewer are available.
+    /// Changes the charge to `bytes`. Returns false and keeps the former charge if fewer bytes are
+    /// available.
     pub fn resize(&mut self, bytes: usize) -> bool {
         let Account { limit, charged, handle_bytes } = &*self.budget.0;
         // A quarter is reserved for handles. A turn with as many requests as fit can then still

@@ -137,8 +137,8 @@ const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 /// Placeholder for a matcher that only decides which requests use a proxy.
 const ANY_PROXY: &str = "http://proxy.invalid";
 
-/// Variables with the endpoint of a managed identity. It serves only this machine, and receives a
-/// secret over plain HTTP.
+/// Variables with the endpoint of a managed identity. Requests to it use no proxy: it serves only
+/// this machine, and receives a secret over plain HTTP.
 const IDENTITY_ENDPOINTS: [&str; 2] = ["IDENTITY_ENDPOINT", "AZURE_POD_IDENTITY_AUTHORITY_HOST"];
 
 /// Proxies of the environment. Empty by default.

@@ -1,5 +1,4 @@
-//! Requests of the program itself. They use the same path as those of the election component, so
-//! that checks by one apply to the other.
+//! Requests of the program itself. They pass the same checks as requests of the election component.
 
 use super::{AllowList, Body, Clients, Error, Gate, Limits, Policy, ResponseMode};
 use bytes::Bytes;

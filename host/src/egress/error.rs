@@ -101,7 +101,8 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     if matches!(find_cause(error), Some(LookupError::Prohibited { .. })) {
         return Error::AddressDenied;
     }
-    // This limit prevents name resolution and connections, although neither is at fault.
+    // Without free descriptors, name resolution and connecting fail too, so this check comes before
+    // theirs.
     if let Some(limit) = out_of_descriptors(error) {
         return Error::Other(limit);
     }
@@ -130,8 +131,9 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     }
     match io {
         Some(io::ErrorKind::ConnectionRefused) if is_connecting => Error::ConnectionRefused,
-        // On an established connection these all mean that the request may have arrived. That
-        // matters to turns. It does not matter to the election, whose users need the actual error.
+        // Turns must know if the request may have arrived. It has not while the turn is still
+        // connecting, and it may have on an established connection. Elections have pooled clients
+        // and do not need to know, so their users get the actual error.
         Some(
             io::ErrorKind::ConnectionRefused
             | io::ErrorKind::ConnectionReset
@@ -227,8 +229,9 @@ fn error_chain(error: Cause<'_>) -> impl Iterator<Item = Cause<'_>> {
     std::iter::successors(Some(error), |cause| source_of(*cause))
 }
 
-/// Returns the cause of an error. An I/O error that wraps another error hides it, because its
-/// source is that of the other error.
+/// Returns the cause of an error. The source of an I/O error that wraps an inner error is the
+/// source of the inner error. This function returns the inner error instead, so that the chain
+/// contains it.
 fn source_of(error: Cause<'_>) -> Option<Cause<'_>> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),

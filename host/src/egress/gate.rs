@@ -93,7 +93,8 @@ enum Transport {
 impl Gate {
     /// Creates a gate with connections that outlast the call.
     pub fn pooled(policy: Arc<Policy>, clients: Arc<Clients>) -> Self {
-        // Callers get detailed errors without notices, and send one request at a time.
+        // The caller needs no notices, because it gets detailed errors. It needs no budget, because
+        // it sends one request at a time.
         let (notices, budget) = (Arc::new(|_| {}), Budget::unlimited());
         Self { policy, notices, budget, transport: Transport::Pooled(clients) }
     }
@@ -223,7 +224,7 @@ impl Gate {
         }
     }
 
-    /// Adjusts the charge to the size of the response.
+    /// Adjusts the charge to the size of the response head.
     fn charge_response<B: http_body::Body>(
         &self,
         mut turn: TurnResources,
@@ -311,7 +312,7 @@ impl Gate {
             Transport::Turn(courier) => {
                 let mut request = http::Request::new(Full::new(body));
                 *request.method_mut() = head.method;
-                // The parsed URL that was checked, not the guest's spelling.
+                // Uses the parsed URL that was checked, not the guest's spelling.
                 *request.uri_mut() = url.as_str().parse().map_err(|_| Error::InvalidUrl)?;
                 *request.headers_mut() = head.headers;
                 let answer = courier.send(request, slot, connect_within).await;

@@ -2,9 +2,9 @@
 //! addresses that a name may resolve to.
 //!
 //! The platform's resolver cannot be cancelled: a lookup continues after its caller gave up.
-//! Therefore the running lookups are limited, not the waiting callers. A handler has a few at a
-//! time for all its turns, and callers of the same name share one lookup. Requests of elections use
-//! the runtime's own threads, which no handler can exhaust.
+//! Therefore the running lookups are limited, not the waiting callers. A handler has at most four
+//! at a time for all its turns, and callers of the same name share one lookup. Requests of
+//! elections use the runtime's own threads, which no handler can exhaust.
 
 use super::error::LookupError;
 use super::turn::{RequestSlot, current_slot};
@@ -19,7 +19,7 @@ use std::thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower_service::Service;
 
-/// Maximum simultaneous lookups of one handler, each of another name.
+/// Maximum simultaneous lookups of one handler, each of a different name.
 pub(super) const MAX_LOOKUPS: usize = 4;
 
 /// Source of names and addresses. Its calls may block and are not interrupted.
@@ -203,8 +203,9 @@ pub(crate) enum NamePolicy {
 }
 
 impl NamePolicy {
-    /// Removes prohibited addresses from those that `name` resolved to. `local` has the addresses
-    /// of this machine. Addresses in URLs are checked by the allow-list instead.
+    /// Removes prohibited addresses from those that `name` resolved to. Fails if that leaves none.
+    /// `local` contains the addresses of this machine. The allow-list checks addresses in URLs
+    /// instead.
     fn filter_addresses(
         self,
         name: &str,

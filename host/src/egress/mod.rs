@@ -1,4 +1,5 @@
-//! Requests of guests: allowed destinations, permission to send, and timeouts.
+//! Requests of guests: allowed destinations, permission to send, and timeouts. A guest is an
+//! election or the handler of a turn.
 //!
 //! Redirects are not followed, and requests are neither retried nor cached: each is sent at most
 //! once. Elections share a connection pool, and use the proxies of the environment. Each turn of a

@@ -58,8 +58,8 @@ impl RootCertificates {
 
 /// Returns the text without byte order marks, and the number of its sections.
 ///
-/// A file that was concatenated from several may contain byte order marks before a line. The parser
-/// skips sections that it does not know.
+/// A file that was concatenated from several may contain byte order marks before a line. This
+/// function rejects sections of other kinds, because the parser would skip them silently.
 fn certificate_sections(pem: &[u8]) -> Result<(Vec<u8>, usize), InvalidRootCertificates> {
     let (mut text, mut sections) = (Vec::with_capacity(pem.len()), 0);
     for (index, line) in pem.split(|byte| *byte == b'\n').enumerate() {
@@ -118,7 +118,7 @@ impl Error {
 
 impl RootCertificates {
     /// Returns the configuration of clients that trust these certificates and the platform's.
-    /// Loading the platform's is the slowest part of the start.
+    /// Loading the platform's certificates is the slowest part of the start.
     ///
     /// # Errors
     ///

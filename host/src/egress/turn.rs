@@ -131,7 +131,7 @@ impl Outlet {
             .pool_max_idle_per_host(MAX_IDLE_PER_HOST)
             .http1_max_buf_size(READ_AHEAD)
             .build(connector);
-        // Its characters are valid in a header.
+        // The encoded name contains only characters that are valid in a header.
         let election_header = HeaderValue::try_from(election_value(election));
         let election_header = election_header.unwrap_or(HeaderValue::from_static(""));
         let fencing_headers = [
@@ -149,7 +149,7 @@ impl Outlet {
         Connections { turn_client, _revoke: revoke }
     }
 
-    /// Waits until all connections of ended turns are closed, and no further one is being made.
+    /// Waits until all connections of ended turns are closed, and no such connection is being made.
     pub async fn closed(&self) {
         self.permits.closed().await;
     }
@@ -181,12 +181,13 @@ impl TurnClient {
         // This header could make a proxy remove the fencing headers.
         headers.remove(CONNECTION);
         headers.entry(http::header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-        // A handler that traces its own work has set its own span.
+        // Keeps the span that a handler has set because it traces its own work.
         if let Some(parent) = &self.trace_parent {
             headers.entry(TRACE_PARENT).or_insert(parent.clone());
         }
         for (header_name, value) in &self.fencing_headers {
-            // Headers of the handler with that name, or one that its server may confuse with it.
+            // Headers of the handler that have this name, or a name that a server may confuse with
+            // it.
             let replaced: Vec<_> =
                 headers.keys().filter(|name| is_same_header(header_name, name)).cloned().collect();
             for name in replaced {
@@ -210,8 +211,8 @@ fn is_same_header(header_name: &HeaderName, name: &HeaderName) -> bool {
 }
 
 tokio::task_local! {
-    /// Slot and connect timeout of the request that this task sends. The client calls its connector
-    /// without them.
+    /// Slot and connect timeout of the request that this task sends. The client cannot pass them to
+    /// its connector.
     static REQUEST: (Option<RequestSlot>, Duration);
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 pub(super) struct Permit {
     lease: Lease,
     is_open: watch::Receiver<bool>,
-    /// Counts as one more user of the outlet.
+    /// Lets [`Outlet::closed`](super::Outlet::closed) wait until this permit is dropped.
     _outlet_use: watch::Receiver<()>,
 }
 
@@ -97,9 +97,9 @@ impl Wire {
     ///
     /// Fails if the connection cannot be configured to reset when this process ends.
     pub(super) fn new(stream: TcpStream, permit: Permit) -> io::Result<Self> {
-        // A killed process runs no destructors. The kernel closes its connections before the
-        // supervisor can notice its end. With this option it discards unsent data. Only an orderly
-        // end clears the option.
+        // A killed process runs no destructors. The kernel closes the connections of the process
+        // before the supervisor can notice its death. With this option, the kernel discards unsent
+        // data at that moment. Only an orderly end clears the option.
         stream.set_zero_linger()?;
         Ok(Self { stream, permit, is_unanswered: false })
     }
@@ -172,7 +172,8 @@ impl AsyncRead for Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         // A request without a response may still be in the kernel, which could send it long after
-        // the end of the lease. The same applies to the last TLS alert.
+        // the end of the lease. The same applies to the last TLS alert. Such a connection is
+        // therefore reset.
         if !self.is_unanswered && !self.permit.is_lease_lost() {
             // An orderly end instead of a reset.
             let _ = set_socket_linger(&self.stream, None);

@@ -11,8 +11,8 @@ use tenure_core::{Turn, error_chain};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Time after its deadline for which a function is still polled, because one that sleeps until then
-/// may end by itself.
+/// Time for which a function is still polled after its deadline. A function that sleeps until the
+/// deadline can then end by itself.
 const LATE_LIMIT: Duration = Duration::from_millis(100);
 
 /// Handler made of an async function. See [`from_fn`].
@@ -79,7 +79,7 @@ struct BlockingHandler<F> {
 ///
 /// The function cannot be stopped. It must check [`Lease::is_lost`] before each action, and return
 /// when leadership has ended. The lease is not released before it returns. Only the term protects
-/// against writes after its deadline.
+/// against writes after the deadline.
 ///
 /// A function that never returns also prevents its runtime, and so `main`, from ending.
 /// [`Runtime::shutdown_timeout`](tokio::runtime::Runtime::shutdown_timeout) limits that wait.

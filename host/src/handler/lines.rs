@@ -136,8 +136,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Decides if a line of `size` bytes is written at `now`. Also returns a notice to write before
-    /// it.
+    /// Counts a line of `size` bytes at `now`. Returns true if it is to be written, and a notice to
+    /// write before it.
     fn admit(&mut self, minute: &mut Minute, now: Duration, size: u64) -> (Option<String>, bool) {
         if now.saturating_sub(minute.started_at) >= MINUTE {
             *minute = Minute { started_at: now, bytes: 0 };
@@ -178,7 +178,8 @@ impl Tally {
     }
 }
 
-/// Returns the most bytes that a log writes for a line. Logs escape invisible characters.
+/// Returns the maximum number of bytes that a log writes for a line. Logs escape invisible
+/// characters.
 fn encoded_size(line: &str) -> u64 {
     let size = |c: char| match c {
         '"' | '\\' => 2,
@@ -219,7 +220,7 @@ impl Lines {
                 continue;
             }
             self.line.push(byte);
-            // Only now it is certain that the line continues.
+            // Only now is it certain that the line continues.
             if self.line.len() > MAX_LINE {
                 self.emit_part();
             }
@@ -242,7 +243,7 @@ impl Lines {
     fn emit_line(&mut self) {
         let line = String::from_utf8_lossy(&self.line).trim_end_matches('\r').to_owned();
         self.line.clear();
-        // An empty rest of a split line is only its end.
+        // An empty rest of a split line is not a line of its own.
         if !(std::mem::take(&mut self.is_continuation) && line.is_empty()) {
             (self.on_line)(line);
         }

@@ -34,7 +34,7 @@ pub const DEFAULT_GRACE: Duration = Duration::from_secs(1);
 /// them stop when its future is dropped. [`stopped`](Handler::stopped) waits for the remaining
 /// ones.
 pub trait Handler: Send + Sync + 'static {
-    /// Runs one turn. `lease` shows how long it may currently act.
+    /// Runs one turn. `lease` shows how long the turn may currently act.
     fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd>;
 
     /// Waits until all work of the turn has ended.
@@ -173,7 +173,7 @@ pub fn is_withheld(name: &OsStr) -> bool {
     name.starts_with(SETTINGS) || SECRETS.contains(&name) || SERVICE_MANAGER.contains(&name)
 }
 
-/// Strips the prefix of a kind. App Service sets each setting a second time with such a prefix:
+/// Strips the prefixes of App Service, which sets each setting a second time under such a name:
 /// `APPSETTING_NAME`, `CUSTOMCONNSTR_NAME`, `SQLAZURECONNSTR_NAME` and so on.
 fn base_name(mut name: &str) -> &str {
     const KIND: fn(char) -> bool = |letter| letter.is_ascii_alphabetic();

@@ -17,17 +17,18 @@ use tenure_core::{
 };
 use tokio::runtime::Handle;
 
-/// Shared by all candidates of a process, which have the same clock.
+/// True once a difference of the clock was reported. All candidates of a process share this,
+/// because they have the same clock.
 static CLOCK_IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Pause after a failed step.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Longest time in which a candidate without work tries to leave in good order, and for which it
-/// waits for work to stop. Its lease then expires.
+/// Time limit for releasing the lease when the candidate leaves and no work runs, and for the work
+/// to stop before that. After this limit, the lease is left to expire.
 ///
 /// Time that its steps spend in the queue does not count. If thousands of candidates leave at once,
-/// the last ones wait for long.
+/// the last ones wait long in the queue.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A candidate between two events.
@@ -38,12 +39,12 @@ pub(super) struct Candidate<'a, E, C> {
     next_input: Option<Word>,
     /// Later inputs, one for each step.
     queued_inputs: VecDeque<Word>,
-    /// True if the leader may have changed. It is sent after all other inputs, once for any number
-    /// of hints.
+    /// True if a hint that the leader may have changed is to be sent to the elector. It is sent
+    /// after all other inputs, once for any number of hints.
     has_hint: bool,
     /// False after an order not to contend.
     may_contend: bool,
-    /// True if its process can work.
+    /// True if this process can work.
     is_ready: bool,
     pub(super) turn: Option<RunningTurn>,
     /// Turns of the election according to the last report of the record.
@@ -54,7 +55,7 @@ pub(super) struct Candidate<'a, E, C> {
     pub(super) step_sent_at: Option<Duration>,
     /// Time that steps spent in the queue since the candidate began to leave.
     queue_time: Duration,
-    /// Instant of the request to leave, or of the end of its last turn after that.
+    /// Instant of the request to leave, or of the end of the last turn if that was later.
     leaving_since: Option<Duration>,
     /// True if the elector was asked to leave.
     pub(super) leave_sent: bool,
@@ -70,7 +71,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             runner,
             state: None,
             next_input: None,
-            // With the first step, so that it does not contend meanwhile.
+            // Sent with the first step, so that the candidate does not contend until it is ready.
             queued_inputs: (!is_ready).then_some(Word::Ready(false)).into_iter().collect(),
             has_hint: false,
             may_contend: true,
@@ -262,7 +263,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.emit(Event::Note { detail: detail.to_owned() });
     }
 
-    /// Returns true if the candidate may contend. A new elector does not know that.
+    /// Returns true if the candidate may contend. An elector without state assumes true.
     fn is_contending(&self) -> bool {
         self.may_contend && self.is_ready
     }
@@ -388,8 +389,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             turn.extend(taken_at + leadership.valid_for);
         }
         if report.background.is_some() {
-            // The election has abandoned the request before. Its reply would be taken for the reply
-            // to this one.
+            // The election has abandoned its previous request. The reply to that one would be taken
+            // for the reply to the new request.
             self.queued_inputs.retain(|input| !matches!(input, Word::BackgroundReply(_)));
         }
         report.background

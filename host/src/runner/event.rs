@@ -60,7 +60,7 @@ pub enum Event {
     Elected {
         /// The fencing token.
         term: u64,
-        /// Time from this event for which it may act without a renewal.
+        /// Time from this event for which the candidate may act without a renewal.
         #[serde(rename = "valid_for_ms", serialize_with = "as_milliseconds")]
         valid_for: Duration,
         /// Next turn of the schedule, if it is already known.
@@ -71,7 +71,7 @@ pub enum Event {
     Renewed {
         /// Term of the leadership.
         term: u64,
-        /// Time from this event for which it may act without a renewal.
+        /// Time from this event for which the candidate may act without a renewal.
         #[serde(rename = "valid_for_ms", serialize_with = "as_milliseconds")]
         valid_for: Duration,
     },
@@ -104,9 +104,9 @@ pub enum Event {
     },
     /// This candidate no longer leads.
     ///
-    /// This event is for logs. The turn was cut off by its [`Lease`](crate::Lease), and this event
-    /// follows after the step that was then running. The handler may still be stopping; `TurnEnded`
-    /// reports its end.
+    /// This event is for logs. The [`Lease`](crate::Lease) of the turn has already cut it off. This
+    /// event follows when the step that was running then has ended. The handler may still be
+    /// stopping; `TurnEnded` reports its end.
     StoodDown {
         /// Term that ended.
         term: u64,

@@ -36,8 +36,8 @@ use turn::RunningTurn;
 /// Maximum time of a step, far more than its requests take.
 const STEP_LIMIT: Duration = Duration::from_secs(120);
 
-/// Delay in noticing a limit from which the process was certainly not running. The requests of its
-/// step were then not running either.
+/// Shortest delay in noticing a limit that proves that the process was not running. The requests of
+/// its step were then not running either.
 const SLEEP_THRESHOLD: Duration = Duration::from_secs(1);
 
 /// Receives each report, and the instant from which its durations count.
@@ -55,7 +55,7 @@ pub enum Order {
     /// If that candidate does not announce itself in time, or this one does not lead, nothing
     /// changes. A problem reports it.
     HandOver(String),
-    /// Contend, or if false, do not contend until the next `Ready(true)`; a leader then resigns.
+    /// True: contend. False: do not contend until the next `Ready(true)`; a leader then resigns.
     ///
     /// A candidate contends while both this and [`when_ready`](Runner::when_ready) allow it.
     Ready(bool),
@@ -72,7 +72,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// Error of a failed step. The state of its candidate is void.
+/// Error of a failed step. The candidate loses its state and starts again without one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ElectorError(String);
@@ -186,12 +186,12 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         }
     }
 
-    /// Sets the grace period of a running turn when the candidate leaves, in which the turn may end
-    /// by itself. Zero stops it at once.
+    /// Sets the grace period in which a running turn may end by itself when the candidate leaves.
+    /// Zero stops the turn at once.
     ///
-    /// The default is that of the [handler](Handler::grace), for most 1 s. The lease is renewed
-    /// meanwhile. If that fails, the turn ends with its validity, regardless of the remaining grace
-    /// period.
+    /// The default is that of the [handler](Handler::grace), 1 s for most handlers. The lease is
+    /// renewed meanwhile. If renewals fail, the turn is stopped when the lease ends, regardless of
+    /// the remaining grace period.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
@@ -209,16 +209,16 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    /// Does not contend until `ready` is true for the first time, regardless of orders. If its
-    /// sender is dropped before, it never contends.
+    /// Does not contend until `ready` is true for the first time, regardless of orders. If the
+    /// sender of `ready` is dropped before that, the candidate never contends.
     #[must_use]
     pub fn when_ready(mut self, ready: watch::Receiver<bool>) -> Self {
         self.ready = ready;
         self
     }
 
-    /// Makes a follower poll soon after each notification of `hints`, because the leader may have
-    /// changed. A leader reads its orders. Many notifications cause few requests.
+    /// Takes notifications that something may have changed. Soon after each one, a follower polls,
+    /// and a leader reads its orders. Many notifications cause few requests.
     #[must_use]
     pub fn with_hints(mut self, hints: Arc<Notify>) -> Self {
         self.hints = hints;
@@ -248,8 +248,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// Calls `events` with each [`Event`], at once and in order, before the functions of earlier
     /// calls.
     ///
-    /// It must neither block nor panic, because it runs in the loop that renews the lease and stops
-    /// the work in time.
+    /// `events` must neither block nor panic, because it runs in the loop that renews the lease and
+    /// stops the work in time.
     #[must_use]
     pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
         let previous = self.events;
@@ -262,8 +262,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
 
     /// Calls `reports` with each report and the instant from which its durations count.
     ///
-    /// It runs before the functions of earlier calls, and before the events that follow from the
-    /// report. It must neither block nor panic.
+    /// `reports` runs before the functions of earlier calls, and before the events that follow from
+    /// the report. It must neither block nor panic.
     #[must_use]
     pub fn on_report(
         mut self,
@@ -309,7 +309,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         let span = trace::candidate_span(self.elector.names());
         // One run at a time, because a second one would share the elector.
         let this = &*self;
-        // Pointers, because a future reserves space for its arguments and for their later forms.
+        // Passes pointers, because a future reserves space for each argument twice: as passed and
+        // as used.
         let candidate = Box::new(Candidate::new(this));
         this.drive(candidate, pin!(shutdown), orders).instrument(span).await;
     }

@@ -1,4 +1,4 @@
-//! Events for subscribers of the crate `tracing`. The library installs none.
+//! Events for subscribers of the crate `tracing`. The library installs no subscriber.
 
 use super::event::Event;
 use tenure_core::{Turn, milliseconds};

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 use tracing::Instrument as _;
 
-/// Time after a stop order from which a handler that still runs is reported.
+/// Time after a stop order at which a handler that still runs is reported.
 pub(super) const STOP_WARNING_DELAY: Duration = Duration::from_secs(5);
 
 /// One call of the handler, as a separate task, so that a handler that computes for long does not
@@ -177,7 +177,7 @@ impl RunningTurn {
 
     /// Waits until all work of the turn has stopped.
     pub(super) async fn wait_until_stopped(&mut self) -> TurnEnd {
-        // This method may be called again after it was cancelled below.
+        // The main loop may cancel this method at the second wait below, and call it again.
         if self.end.is_none() {
             self.end = Some((&mut self.task).await.unwrap_or_else(end_from_join_error));
         }
@@ -212,7 +212,7 @@ fn earliest(valid_until: Duration, limit: Option<Duration>, grace: Option<Durati
 }
 
 fn end_from_join_error(error: JoinError) -> TurnEnd {
-    // An order to stop takes precedence over this.
+    // If there is a stop order, `final_end` replaces this end.
     let Ok(panic) = error.try_into_panic() else {
         return TurnEnd::Trapped("the runtime of its turns has ended".to_owned());
     };

@@ -109,7 +109,7 @@ impl Environment for Variables {
         if let Some(tokens) = self.tokens.as_ref().filter(|_| path == TOKENS_PATH) {
             return Ok(tokens.last());
         }
-        /// Maximum size. No secret is larger.
+        /// Maximum size of a file in bytes. No secret is larger.
         const MAX_SIZE: u64 = 64 * 1024;
         let file = File::open(path).map_err(|_| FileError::Missing)?;
         let mut text = String::new();

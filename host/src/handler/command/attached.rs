@@ -1,5 +1,5 @@
-//! A command attached to this process: it uses its streams and terminal, and receives its signals.
-//! `tenure lock` runs one.
+//! A command attached to this process: it uses the streams and the terminal of this process, and
+//! receives its signals. `tenure lock` runs one.
 //!
 //! The command runs once at most, and can be cancelled until it starts.
 
@@ -62,7 +62,8 @@ impl AttachedCommand {
         self.leave_waiting(Stage::Cancelled)
     }
 
-    /// Waits until the command does not run and has not run.
+    /// Waits until the run has not started, or ended before it started the command. Never completes
+    /// once the run was cancelled or is finished.
     pub async fn wait_until_idle(&self) {
         // Cannot fail: the sender is a field of `self`.
         let _ = self.stage.subscribe().wait_for(|stage| *stage == Stage::Waiting).await;

@@ -1,13 +1,14 @@
 //! Handler that runs a program for each turn, and stops it before leadership ends.
 //!
 //! Each run has a [supervisor](tenure_supervisor), the parent process of the command. The runner
-//! sends it each new end of leadership. The supervisor sends SIGTERM to the command's process group
-//! one stop time before that, and SIGKILL shortly before it. It kills at once when its connection
-//! ends, because the turn or the runner has then ended. A runner that is killed or frozen therefore
-//! takes its work with it, without relying on the margin of the lease.
+//! sends the supervisor each new end of leadership. The supervisor sends SIGTERM to the command's
+//! process group one stop time before that end, and SIGKILL shortly before that end. It kills the
+//! group at once when its connection to the runner ends, because the turn or the runner has then
+//! ended. A runner that is killed or frozen therefore takes its work with it, without relying on
+//! the margin of the lease.
 //!
 //! If the supervisor is killed, the connection ends too: the runner kills the group, and the turn
-//! has trapped. On Linux, the runner's own supervisor has adopted the processes that left the
+//! counts as trapped. On Linux, the runner's own supervisor has adopted the processes that left the
 //! group. The runner asks it to end them, and the turn is over when they have exited. Without that
 //! supervisor, or without a complete list of its children, these processes go on.
 //!
@@ -66,7 +67,7 @@ pub struct CommandSettings {
 impl Default for CommandSettings {
     fn default() -> Self {
         let output: LineSink = Arc::new(|stream, line| {
-            // The readers may have gone.
+            // Fails if the reader of the stream has closed it.
             let _ = match stream {
                 Stream::Stdout => writeln!(io::stdout(), "{line}"),
                 Stream::Stderr => writeln!(io::stderr(), "{line}"),

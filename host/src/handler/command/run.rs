@@ -36,8 +36,8 @@ use tokio::time::{sleep, timeout};
 /// knows the processes that left the process group.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// The same before the end of leadership, if the supervisor is frozen: half of the time reserved
-/// for killing.
+/// Time before the end of leadership at which the runner kills the command itself, because its
+/// supervisor may be frozen. This is half of the time reserved for killing.
 const KILL_MARGIN: Duration = Duration::from_millis(KILL_SLACK.as_millis() as u64 / 2);
 
 /// Interval between checks for a process group without a supervisor. There is no event to wait for.
@@ -54,11 +54,11 @@ pub(super) struct Run {
     pub variables: Vec<(OsString, OsString)>,
     /// Time from SIGTERM to the end of leadership.
     pub stop_time: Duration,
-    /// Leadership under which it runs.
+    /// Leadership under which the command runs.
     pub lease: Lease,
     /// End of the turn's time limit, on the clock that the supervisor reads.
     pub limit: Option<Duration>,
-    /// Sinks of its standard output and standard error.
+    /// Sinks of the command's standard output and standard error.
     pub lines: [Lines; 2],
     /// Signals to forward. `None` if the command is not attached.
     pub signals: Option<broadcast::Receiver<i32>>,
@@ -194,8 +194,8 @@ impl SupervisedCommand {
                     (is_stopping, self.kill_at) = (true, next_kill);
                     let _ = order_writer.shutdown().await;
                 }
-                // Never blocks on a supervisor that is frozen and reads nothing: it kills at the
-                // instant that it knows.
+                // A frozen supervisor reads nothing, and this branch does not wait for it. When it
+                // resumes, it kills at the last end of leadership that it received.
                 written = order_writer.write(&unsent), if !is_stopping && !unsent.is_empty() => {
                     let written = written.unwrap_or(unsent.len());
                     unsent.drain(..written);
