@@ -24,7 +24,7 @@
 //! |---|---|
 //! | `GET /` | the page of one election, or an overview of several; `GET /events` feeds it |
 //! | `GET /healthz` | 200 while the candidate's loop runs; 503 when it is stalled |
-//! | `GET /readyz` | 200 while the candidate can lead or follow and is ready; else 503 with a reason |
+//! | `GET /readyz` | 200 if the candidate can lead or follow and is ready; else 503 with a reason |
 //! | `GET /readyz?leader` | 200 on the leader only, for load balancers |
 //! | `GET /leader` | the leader, as JSON |
 //! | `GET /leader?redirect` | 307 to the leader's address; 200 on the leader; 503 without one |
