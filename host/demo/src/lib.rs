@@ -1,6 +1,7 @@
 //! The failover demo of `tenure`. Real processes contend for a lease of the embedded store. The
 //! script kills the machine of one leader and the process of the next, and stops a third; each time
-//! another candidate takes over. On its page, users trigger these faults in a browser.
+//! another candidate takes over. With `--page`, there is no script: users trigger the faults in a
+//! browser.
 
 #![deny(missing_docs)]
 
@@ -32,9 +33,10 @@ const LIMIT: Duration = Duration::from_secs(56);
 /// Time between two frames.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Turns that each of the first leaders starts before it is killed, and turns that each later
-/// leader runs before it is stopped.
+/// Number of turns that each of the first leaders starts before the script kills it.
 const TURNS: usize = 3;
+
+/// Number of turns that each later leader runs before the script stops it.
 const LATER_TURNS: usize = 2;
 
 /// Minimum age of a turn when its leader is killed, so that its work at the sink is running.
@@ -54,7 +56,7 @@ pub struct Options {
 /// The end of a demo.
 #[derive(Debug)]
 pub enum DemoEnd {
-    /// The demo completed, or the reader of standard output is gone.
+    /// The demo completed, or standard output was closed.
     Completed,
     /// The demo was interrupted before its end.
     Interrupted,
@@ -116,11 +118,11 @@ impl Demo<'_> {
         Ok(())
     }
 
-    /// Runs the script. It waits for events, never for time to pass.
+    /// Runs the script. Each step waits for an event, not for a fixed time.
     async fn run_script(&mut self) -> Result<(), DemoEnd> {
         let first = self.show_until(working_leader).await?;
         self.kill(Action::KillMachine, first).await?;
-        // Without supervisors, the death of a process is that of a machine.
+        // Without supervisors, a killed process has the same effect as a killed machine.
         if self.story.with(|story, _| story.takeover_time.is_supervised) {
             let second = self.show_until(working_leader).await?;
             self.kill(Action::KillProcess, second).await?;
@@ -212,7 +214,7 @@ fn working_leader(story: &Story, now: Duration) -> Option<usize> {
     (now >= turn.started_at + MID_TURN).then_some(term.candidate)
 }
 
-/// Returns the leader if it has run enough turns and runs none.
+/// Returns the leader if it has run enough turns and none is running.
 fn resting_leader(story: &Story, _: Duration) -> Option<usize> {
     let term = settled_term(story).filter(|term| term.turns >= LATER_TURNS)?;
     story.running(term.candidate).is_none().then_some(term.candidate)

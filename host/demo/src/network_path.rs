@@ -16,8 +16,8 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 const REQUEST: &[u8] = b" HTTP/1.1\r\n";
 
 /// Opens a path in a task of `tasks`, and returns its address. Connections lead to `target`, once
-/// that is known, unless the path is `cut`. `count` takes the number of requests in each piece of
-/// data.
+/// that is known, unless the path is `cut`. `count` is called with the number of requests in each
+/// piece of data.
 pub(super) async fn open(
     target: watch::Receiver<Option<SocketAddr>>,
     cut: watch::Receiver<bool>,
@@ -42,7 +42,7 @@ pub(super) async fn open(
     Ok(address)
 }
 
-/// Serves a connection for its whole life.
+/// Serves a connection until it ends. A cut discards its data; healing the path then closes it.
 async fn serve_connection(
     mut client: TcpStream,
     target: Option<SocketAddr>,

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The buttons, and the permission to press them.
+/// State of the buttons: the story that they change, and the token that they need.
 pub(super) struct Control {
     /// The address of the page.
     pub address: SocketAddr,
@@ -29,7 +29,7 @@ pub(super) struct Control {
     pub story: SharedStory,
 }
 
-/// Serves the page in one of the tasks. Returns the URL to open.
+/// Serves the page in a task of `tasks`. Returns the URL to open.
 pub(super) async fn open(
     story: &SharedStory,
     changed: watch::Receiver<()>,
@@ -48,7 +48,7 @@ pub(super) async fn open(
     Ok(url)
 }
 
-/// Returns the page and its buttons.
+/// Returns the router of the page and its buttons.
 pub(super) fn app(control: Control, changed: watch::Receiver<()>) -> Router {
     let story = control.story.clone();
     let view = move || story.with(|story, now| view(story, now));

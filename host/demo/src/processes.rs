@@ -26,8 +26,8 @@ use tokio::task::JoinSet;
 /// Failover time after the death of a leader's machine.
 const FAILOVER: Duration = Duration::from_secs(3);
 
-/// Returns the takeover times with the demo's settings. Only on Linux can the demo find and kill
-/// the process below a supervisor.
+/// Returns the takeover times with the demo's settings. They assume a supervisor only on Linux,
+/// where the demo can find and kill the process below it.
 fn takeover_time() -> io::Result<TakeoverTime> {
     let mut settings = CandidateSettings::default();
     settings.options.failover = Some(FAILOVER);
@@ -55,6 +55,7 @@ struct Candidate {
     /// The address of the path from the other candidates. It stays the same whatever port a process
     /// uses.
     public_address: SocketAddr,
+    /// The address on which the present process listens, once it has reported it.
     listen_address: watch::Sender<Option<SocketAddr>>,
 }
 
@@ -137,7 +138,7 @@ impl Candidate {
     fn process(&self) -> Command {
         let (store, sink) = (&self.resources.store, self.resources.sink);
         let link = self.store_address.to_string();
-        // The path is signed, not the host.
+        // The signature of a request does not cover the host, so the host can be replaced.
         let connection_string =
             store.connection_string().replace(&store.address().to_string(), &link);
         let mut command = command("run", &connection_string);
@@ -157,7 +158,7 @@ impl Candidate {
         command
     }
 
-    /// Takes a line of the log. A line that is no event is shown unchanged.
+    /// Handles a line of the log. A line that is not an event is shown unchanged, as a problem.
     fn on_log_line(&self, line: &str) {
         match parse_line(line) {
             None => self.report_problem(&format!("says: {line}")),
@@ -235,7 +236,8 @@ fn signal(child: &mut Child, action: Action) -> io::Result<()> {
     // A process has no id once its end was observed.
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let Some(pid) = pid else { return Ok(()) };
-    // A supervisor passes other signals on. Without it, the process that it supervises dies.
+    // A supervisor forwards SIGTERM to the process below it. If the supervisor dies, so does that
+    // process.
     let with_children = || [vec![pid], children_of(pid)].concat();
     let (signal, pids) = match action {
         Action::KillMachine => (Signal::KILL, vec![pid]),

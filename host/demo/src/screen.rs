@@ -23,11 +23,13 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 const WARM: Style = AnsiColor::Yellow.on_default();
 const PROMISE: Style = AnsiColor::Red.on_default();
 
-/// The columns that a picture needs.
+/// Number of columns that a picture needs.
 pub(super) const WIDTH: usize = 72;
 
-/// Columns before the lanes, and of the lanes. The last column of a terminal stays free.
+/// Number of columns before the lanes.
 const GUTTER: usize = 18;
+
+/// Number of columns of the lanes. The last column of the picture stays free.
 const COLUMNS: usize = WIDTH - GUTTER - 1;
 
 /// Time span of a column. It divides the two seconds between turns, so turns are drawn at equal
@@ -49,14 +51,14 @@ Run it yourself with `tenure store` and `tenure run`:
 pub(super) struct Screen {
     out: io::Stdout,
     colour: bool,
-    /// True while there is a picture.
+    /// True while the screen shows a live picture.
     has_picture: bool,
-    /// The picture on the screen.
+    /// The lines of the picture on the screen.
     drawn_lines: Vec<String>,
 }
 
 impl Screen {
-    /// Creates a screen. It has no picture if the page shows one.
+    /// Creates a screen. It has no picture if `page` is true, because the browser shows one.
     pub(super) fn new(use_colour: bool, page: bool) -> Self {
         let out = io::stdout();
         let is_terminal = out.is_terminal();
@@ -90,7 +92,7 @@ impl Screen {
         self.print(&text)
     }
 
-    /// Leaves the picture in its present state.
+    /// Draws the final picture, which remains on the screen.
     pub(super) fn freeze(&mut self, story: &SharedStory) -> io::Result<()> {
         self.show(story)?;
         if self.has_picture {
@@ -129,7 +131,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // The terminal may be gone; an error here has no remedy.
+        // The terminal may be closed; an error here has no remedy.
         let _ = self.end_picture();
     }
 }

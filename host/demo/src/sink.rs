@@ -22,8 +22,8 @@ pub(super) struct Sink(Arc<Mutex<Observations>>);
 
 #[derive(Default)]
 struct Observations {
-    /// Shared by the running turns; each holds a clone until its work is done or its sender is
-    /// gone.
+    /// Shared by the running turns. Each holds a clone until its work is done or its client has
+    /// disconnected.
     running: Arc<()>,
     highest_term: u64,
     newest_slot: String,

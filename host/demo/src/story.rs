@@ -83,6 +83,7 @@ pub(super) enum Action {
     Thaw,
     /// Cuts it off from the store, and the other candidates from it.
     Partition,
+    /// Ends a partition.
     Heal,
     /// Runs `tenure transfer`: the leader releases the lease and follows.
     Resign,
@@ -130,7 +131,7 @@ pub(super) struct Term {
     pub candidate: usize,
     pub term: u64,
     pub since: Duration,
-    /// Time that the leader may act after a beat.
+    /// Time for which the leader may act after a beat.
     pub validity: Duration,
     /// The fault that makes another candidate take over, and its time.
     pub fault: Option<(Action, Duration)>,
@@ -163,7 +164,7 @@ impl Action {
         }
     }
 
-    /// Describes the action on that candidate, perhaps `during` a turn.
+    /// Describes the action on a candidate. `during` names the interrupted turn, or is empty.
     pub(super) fn sentence(self, name: &str, during: &str) -> String {
         match self {
             Self::Start => format!("{name} starts, and follows unless it gets the lease."),
@@ -178,7 +179,7 @@ impl Action {
         }
     }
 
-    /// Returns what it does to a leader, if it is a fault.
+    /// Returns the effect on a leader if the action makes another candidate take over.
     pub(super) fn effect(self) -> Option<&'static str> {
         Some(match self {
             Self::KillMachine => "The others wait until its promise is over.",
@@ -190,7 +191,7 @@ impl Action {
         })
     }
 
-    /// The cause of a takeover, as in "ben takes over 2.1 s after the leader was frozen".
+    /// Returns the cause of a takeover, as in "ben takes over 2.1 s after the leader was frozen".
     pub(super) fn cause(self) -> &'static str {
         match self {
             Self::KillMachine => "after the leader's machine died",
@@ -351,7 +352,7 @@ impl Story {
 
     /// Applies an action to a candidate.
     pub(super) fn apply(&mut self, now: Duration, index: usize, action: Action) {
-        // Its task is gone once the demo has ended.
+        // The task of the candidate has ended once the demo has.
         let _ = self.lanes[index].action_sender.send(action);
         let is_valid_leader = self.valid_leader(now) == Some(index);
         let during = self.running(index).map_or("", |_| " in the middle of a turn");
@@ -429,7 +430,7 @@ impl Story {
                 }
             }
             Event::StoodDown { term, reason } => self.stood_down(index, at, term, &reason),
-            // Reported by the supervisor of a killed process.
+            // The supervisor reports a process that the demo itself has killed.
             Event::Problem { class, .. } if class == "process" && may_end => {}
             Event::Problem { class, detail } => {
                 self.problem(at, format!("{name}: {class}: {detail}"));
@@ -438,8 +439,8 @@ impl Story {
         }
     }
 
-    /// Records progress of the leader of this term. A fault that has passed did not end its
-    /// leadership, so it is dropped.
+    /// Records progress of the leader of this term. A freeze or a partition that is over did not
+    /// end its leadership, so the fault is dropped.
     fn on_progress(&mut self, at: Duration, term: u64) {
         if let Some(last) = self.terms.last_mut().filter(|last| last.term == term)
             && let Some((Action::Freeze | Action::Partition, since)) = last.fault

@@ -80,7 +80,7 @@ fn lane(story: &Story, index: usize, now: Duration) -> Shown {
 fn state(lane: &Lane, is_valid_leader: bool) -> &'static str {
     match lane.state {
         State::Follows | State::Leads if is_valid_leader => "leads",
-        // The candidate does not know yet, or has been silent since.
+        // The candidate has not reported the end of its validity yet, or cannot.
         State::Leads => "its validity has ended",
         State::Starting => "starts",
         State::Follows => "follows",
@@ -105,7 +105,7 @@ fn spans(story: &Story, index: usize, now: Duration) -> Vec<Span> {
         let leads = visible(Kind::Leads, Some(term.term), term.since, Some(ended));
         let after_ms = story.takeover(position).map(|(_, after)| milliseconds(after));
         spans.extend(leads.map(|leads| Span { after_ms, ..leads }));
-        // Its promise blocks the other candidates after that.
+        // After the validity, the promise of a silent leader still blocks the other candidates.
         let next = story.terms.get(position + 1).map_or(Duration::MAX, |next| next.since);
         let blocked_until = term.blocks_until(story.promise()).map(|promised| promised.min(next));
         if let Some(until) = blocked_until.filter(|until| ended < now.min(*until)) {

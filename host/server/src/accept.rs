@@ -1,11 +1,13 @@
-//! Accepts connections for the pages and bounds their cost. Each connection is a descriptor, and
-//! the process that holds the lease needs descriptors for its renewals.
+//! Accepts connections for the pages and bounds their cost. Each connection uses a file descriptor,
+//! and a leader needs descriptors for its renewals.
 //!
-//! Every client may connect. When the listener is full, it closes the connection that has been idle
-//! the longest. If the new client's peer has used up its share, it closes one of that peer. Without
-//! an idle connection, it closes the one whose peer has stalled the longest on a finished response.
-//! So idle or stalled connections cannot keep out a probe. A connection whose response is being
-//! produced is never closed for a new one; when all are, the new client is turned away.
+//! When the listener is full, it closes a connection to make room for a new one. It chooses the one
+//! that has been idle the longest. If none is idle, it chooses the one whose peer has stalled the
+//! longest on a complete response. So idle or stalled connections cannot keep out a probe. If the
+//! new client's peer has reached its own limit, only connections of that peer are considered.
+//!
+//! The listener never closes a connection whose response is being produced. If it finds no other,
+//! it closes the new one.
 
 #[cfg(test)]
 mod tests;
@@ -36,20 +38,20 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 /// Delay after a failed accept, for example for lack of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Time in which a peer must take the rest of a response even when the listener is full.
+/// Time that a peer has to read the rest of a complete response, even when the listener is full.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// Limits of the connections of one listener.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
-    /// Connections at a time.
+    /// Maximum number of connections.
     connections: usize,
-    /// Connections of one peer. Behind a proxy all clients are one peer: this must leave room for
-    /// all viewers of the page and for other requests.
+    /// Maximum number of connections of one peer. All clients behind a proxy are one peer, so the
+    /// limit leaves room for all viewers of the page and for other requests.
     per_peer: usize,
-    /// Time for a request to arrive, and for its response to be taken.
+    /// Time limit for a request to arrive, and for the peer to read the response.
     request_timeout: Duration,
-    /// Age at which a connection closes after its response under way.
+    /// Age from which a connection takes no new request. It closes after the response in progress.
     max_age: Duration,
 }
 
@@ -64,7 +66,7 @@ impl Default for Limits {
     }
 }
 
-/// Serves all connections of `listener`. Runs until it is dropped, which closes its connections.
+/// Serves all connections of `listener`. Dropping the future closes them.
 pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
     let mut tasks = JoinSet::new();
     let mut open = Open { limits, connections: HashMap::new() };
@@ -90,7 +92,7 @@ pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
             }
             Some(ended) = tasks.join_next_with_id() => open.remove(ended),
         }
-        // Evicted connections close at once.
+        // Evicted connections close at once. Waiting for them keeps the limit.
         while tasks.len() > limits.connections
             && let Some(ended) = tasks.join_next_with_id().await
         {
@@ -103,7 +105,7 @@ pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
 async fn serve_connection(stream: TcpStream, app: Router, usage: Arc<Usage>, limits: Limits) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.request_timeout);
-    // Each event is a small write and must leave at once.
+    // Each server-sent event is a small write that must be sent at once.
     let _ = stream.set_nodelay(true);
     let stream = TokioIo::new(Connection::new(stream, limits.request_timeout, usage.clone()));
     let service = connection_service(app, limits.request_timeout, usage.clone());
@@ -129,7 +131,8 @@ struct Open {
 }
 
 impl Open {
-    /// Returns true if `peer` may have one more connection, which may close another one.
+    /// Makes room for one more connection of `peer`, if necessary by closing another one. Returns
+    /// false if there is no room.
     fn reserve(&mut self, peer: IpAddr) -> bool {
         let peer_connections =
             self.connections.values().filter(|(other, _)| *other == peer).count();
@@ -140,7 +143,8 @@ impl Open {
         self.evict(full_peer)
     }
 
-    /// Closes the connection with the lowest rank, if one can be closed.
+    /// Closes the connection that ranks first in [`Evictable`], of `only_peer` if it is given.
+    /// Returns false if none can be closed.
     fn evict(&mut self, only_peer: Option<IpAddr>) -> bool {
         let considered = self.connections.iter();
         let considered = considered
@@ -190,25 +194,27 @@ struct Usage {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// No complete request has arrived since this instant.
+    /// The connection has waited for a complete request since this instant.
     Idle {
         since: Instant,
     },
-    /// A request is being answered. `deadline` is when the response must be taken; an endless
-    /// response has none. `completed_at` is when all of the response was produced, until all of it
-    /// is written.
+    /// A request is being answered.
     Busy {
+        /// Time by which the peer must have read the response. `None` for an endless response.
         deadline: Option<Instant>,
+        /// Time at which the whole response had been produced. `None` until then. Once everything
+        /// is written, the connection is idle.
         completed_at: Option<Instant>,
     },
     Closed,
 }
 
-/// Why a connection may be closed for a new one, and since when. The smallest one closes first.
+/// The reason why a connection may be closed for a new one, and the instant since which it applies.
+/// The smallest value closes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Evictable {
     Idle(Instant),
-    /// Its peer does not take the rest of a response.
+    /// Its peer does not read the rest of a complete response.
     Stalled(Instant),
 }
 
@@ -241,7 +247,7 @@ impl Usage {
         self.state().evictable()
     }
 
-    /// Closes the connection unless it is in use by now.
+    /// Closes the connection if it is still evictable. Returns true if it closes it.
     fn close_if_evictable(&self) -> bool {
         let mut state = self.state();
         let is_evictable = state.evictable().is_some();
@@ -281,7 +287,7 @@ impl Usage {
         }
     }
 
-    /// Records that everything has been written.
+    /// Records that all data has been written. After a complete response, the connection is idle.
     fn flushed(&self) {
         let mut state = self.state();
         if matches!(*state, State::Busy { completed_at: Some(_), .. }) {
@@ -341,7 +347,7 @@ impl Drop for CompletionGuard {
     }
 }
 
-/// A connection that fails when its peer stalls for too long or takes a response too slowly.
+/// A connection that fails when its peer stalls for too long or reads a response too slowly.
 struct Connection {
     stream: TcpStream,
     timeout: Duration,

@@ -2,9 +2,9 @@
 //! answer says that this candidate leads.
 //!
 //! This process cannot stop the application. So the board records the permissions that it gave out.
-//! A leadership that is being given up, for example on shutdown, is denied from then on. It lasts
-//! until the last permission expires (protocol.md §7.1: the lease is released when the work has
-//! stopped).
+//! While the leadership is being given up, for example on shutdown, the board denies new ones. The
+//! leadership lasts until the last permission has expired (protocol.md §7.1: the lease is released
+//! when the work has stopped).
 
 use super::board::Board;
 use super::role::Role;
@@ -23,10 +23,10 @@ use tenure_core::Turn;
 /// The turn ends by itself when the leadership is about to be given up and all permissions of the
 /// application have expired.
 ///
-/// Leave the runner's [`grace`](tenure::engine::Runner::grace) as it is. If it is shorter than a
-/// leader may act without a renewal
-/// ([`Timings::lease_validity`](tenure_core::Timings::lease_validity)), the lease is released
-/// sooner. The application must then heed a denial within that time.
+/// Leave the runner's [`grace`](tenure::engine::Runner::grace) as it is. If it is shorter than
+/// [`Timings::lease_validity`](tenure_core::Timings::lease_validity), the lease may be released
+/// before the last permission has expired. The application must then obey a denial within the
+/// grace period.
 ///
 /// The application cannot be preempted. The candidate must leave no last will, because its process
 /// may die while the application continues.
@@ -60,7 +60,7 @@ impl<C: Clock> Application<C> {
             };
             tokio::select! {
                 () = expired => return,
-                // A removed board changes no more.
+                // A removed board closes the channel: only the expiry can end the wait.
                 true = async { changed.changed().await.is_ok() } => {}
             }
         }
@@ -76,13 +76,14 @@ impl<C: Clock> Handler for Application<C> {
         })
     }
 
-    /// Longer than any permission, which expires with the validity of the last renewal.
+    /// Returns more than the duration of any permission, which ends with the validity of the last
+    /// renewal.
     fn grace(&self) -> Duration {
         Duration::from_secs(60)
     }
 }
 
-/// While it lives, the application may receive permission to act.
+/// Guard of a running turn: while it exists, the application may receive permission to act.
 struct ActingPermit<'b>(&'b Board);
 
 impl<'b> ActingPermit<'b> {
@@ -104,7 +105,7 @@ impl Board {
         self.state().application = Some(Allowance::default());
     }
 
-    /// Sets the term in which the application may act.
+    /// Sets the term in which the application may act. `None`: it may not act.
     fn set_term(&self, term: Option<u64>) {
         if let Some(allowance) = &mut self.state().application {
             allowance.term = term;
@@ -112,8 +113,8 @@ impl Board {
         self.notify_changed();
     }
 
-    /// Returns [`Board::role`] as far as the application may act on it, and records the permission
-    /// given.
+    /// Returns [`Board::role`], but `Undecided` instead of a leadership in which the application
+    /// may not act. Records the permission if it returns a leadership.
     pub(super) fn allowed_role(&self, now: Duration) -> Role {
         let mut state = self.state();
         let State { role, application, .. } = &mut *state;

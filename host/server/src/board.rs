@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 /// Silence after which the loop counts as stalled: longer than the longest step.
 const STALL_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// The present state of one candidate, with its newest changes and its figures.
+/// The present state of one candidate, with its newest changes and its metrics.
 #[derive(Debug)]
 pub struct Board {
     /// The candidate's name.
@@ -25,11 +25,11 @@ pub struct Board {
     pub(super) election: String,
     state: Mutex<State>,
     pub(super) metrics: Metrics,
-    /// Time until a dead leader is replaced, by this candidate's settings.
+    /// Time until a dead leader is replaced, according to this candidate's settings.
     replacement: Option<TakeoverTime>,
-    /// When the credential expires.
+    /// Source of the credential's expiry time.
     expiry: Option<Expiry>,
-    /// Signals that something may have changed; none once the board is closed.
+    /// Signals a possible change of the view. `None` once the board is closed.
     change_sender: Mutex<Option<watch::Sender<()>>>,
     /// Notified when the leader may have changed, or an order may be waiting.
     hints: Arc<Notify>,
@@ -52,11 +52,11 @@ pub struct Summary {
     pub role: &'static str,
     /// The leader, if it is known.
     pub leader: Option<Leader>,
-    /// The newest problem since the last answer of the service.
+    /// The newest problem since the storage account last answered a request.
     pub problem: Option<Problem>,
-    /// The problem that prevents it from leading and following.
+    /// The problem that prevents the candidate from leading and following.
     pub blocked: Option<Problem>,
-    /// True if the loop runs, has ended, or has not started yet.
+    /// True unless the loop is stalled: it runs, has ended, or has not started yet.
     pub running: bool,
     /// True once the loop has made its first step.
     pub has_stepped: bool,
@@ -88,7 +88,8 @@ impl Board {
         }
     }
 
-    /// Shows the time until a dead leader is replaced: `from_settings` unless the record has it.
+    /// Makes the board show the time until a dead leader is replaced. Values on record replace
+    /// those of `from_settings`.
     #[must_use]
     pub fn with_replacement(self, from_settings: TakeoverTime) -> Self {
         Self { replacement: Some(from_settings), ..self }
@@ -101,7 +102,7 @@ impl Board {
         self
     }
 
-    /// Shows when the credential expires: `expiry` returns the present value.
+    /// Makes the board show when the credential expires. `expiry` returns the current value.
     #[must_use]
     pub fn with_expiry(
         self,
@@ -124,7 +125,7 @@ impl Board {
         }
     }
 
-    /// Ends all streams of this board after their last change.
+    /// Ends all streams of this board after they have sent its last change.
     pub(super) fn close(&self) {
         *self.lock_change_sender() = None;
     }
@@ -160,7 +161,7 @@ impl Board {
 
     /// Updates the board with an event of the runner that happened at `now`.
     pub fn on_event(&self, event: &Event, now: Duration) {
-        // The report of that step contained all of this.
+        // The report of the same step already contained the renewal.
         if let Event::Renewed { .. } = event {
             return;
         }
@@ -169,7 +170,8 @@ impl Board {
         self.notify_changed();
     }
 
-    /// Returns the role at `now`. Leadership expires here even without an event.
+    /// Returns the role at `now`. A leadership whose validity has ended is `Undecided`, even before
+    /// an event reports its end.
     pub(super) fn role(&self, now: Duration) -> Role {
         match &self.state().role {
             Role::Leading { until, .. } if now >= *until => Role::Undecided,
@@ -203,8 +205,8 @@ impl Board {
         self.expiry.as_ref().and_then(|Expiry(expiry)| expiry())
     }
 
-    /// Returns the time until a dead leader is replaced, for the leader of `state` or else the next
-    /// one.
+    /// Returns the time until a dead leader is replaced: the leader in `state`, or the next one if
+    /// none is known.
     pub(super) fn replacement(&self, state: &State) -> Option<TakeoverTime> {
         let from_settings = self.replacement?;
         Some(match &state.role {
@@ -228,7 +230,7 @@ impl Board {
         }
     }
 
-    /// Returns true if the loop runs, has ended, or has not started yet.
+    /// Returns true unless the loop is stalled: it runs, has ended, or has not started yet.
     pub(super) fn is_running(&self, now: Duration) -> bool {
         let state = self.state();
         state.start_delayed
@@ -236,8 +238,8 @@ impl Board {
             || now.saturating_sub(state.last_active) < STALL_TIMEOUT
     }
 
-    /// Makes probes wait for [`start`](Self::start), because components may have to be compiled
-    /// first.
+    /// Exempts the loop from the check for stalls until [`start`](Self::start), because components
+    /// may have to be compiled first.
     pub fn delay_start(&self) {
         self.state().start_delayed = true;
     }
@@ -254,7 +256,7 @@ impl Board {
         !state.answered && state.failures == 0 && state.role != Role::Left
     }
 
-    /// Returns ready if the candidate could lead: the storage account answers and permits it.
+    /// Returns `Ready` if the candidate could lead: the storage account answers and permits it.
     pub(super) fn readiness(&self, now: Duration) -> Readiness {
         if !self.is_running(now) {
             return Readiness::NotReady("the loop is stalled".to_owned());
@@ -282,7 +284,7 @@ impl Board {
         self.state().ready = Some(ready);
     }
 
-    /// Returns ready if the candidate could lead and its process can work.
+    /// Returns `Ready` if the candidate could lead and its process can work.
     pub(super) fn participation(&self, now: Duration) -> Readiness {
         if self.state().ready.as_ref().is_some_and(|ready| !*ready.borrow()) {
             return Readiness::NotReady("the process is not ready yet (--ready-cmd)".to_owned());

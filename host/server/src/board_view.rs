@@ -1,4 +1,4 @@
-//! The view of a board: its candidate, and the other leaders that it saw.
+//! The page's view of a board: its candidate, and the other leaders that the candidate saw.
 
 use super::board::{Board, Readiness};
 use super::format::describe_schedule;
@@ -16,7 +16,7 @@ use tenure::status::{ElectionHealth, TurnSummary};
 use tenure_clock::ClockHandle;
 use tenure_core::{Timestamp, milliseconds};
 
-/// Age up to which a problem is shown, if the lanes do not show more.
+/// Minimum period for which a problem is shown. It is longer if the lanes show a longer time.
 const RECENT: Duration = Duration::from_secs(600);
 
 /// Returns the source of a candidate's view and row.
@@ -43,7 +43,7 @@ fn view(board: &Board, now: Duration) -> View {
     let mut turns = state.recent.last_turns(state.service_time.now(), state.turns.as_ref());
     let oldest = turns.first().map_or(Duration::ZERO, |turn| Duration::from_millis(turn.age_ms));
     let window = window(oldest);
-    // Before the first known turn, the election may not have existed.
+    // The election may not have existed before the first known turn, so earlier slots are hidden.
     let first_known = turns.iter().position(|turn| turn.outcome != UNKNOWN);
     turns.drain(..first_known.unwrap_or(turns.len()));
     let recent = state.problems.iter().rev().filter(|(at, _)| ago(*at) < RECENT.max(window));
@@ -81,8 +81,8 @@ fn successors(board: &Board, state: &State, now: Duration) -> Vec<String> {
     all.filter(|name| Some(name) != leader.as_ref()).map(|name| short(&name)).collect()
 }
 
-/// Returns the role as far as it is known. A follower without its storage account cannot know the
-/// present leader.
+/// Returns the role as far as it is known. A follower that cannot reach its storage account does
+/// not know the present leader.
 fn known_role(board: &Board, now: Duration) -> Role {
     match board.role(now) {
         Role::Following(_) if board.readiness(now) != Readiness::Ready => Role::Undecided,
@@ -144,7 +144,7 @@ fn last_turn(state: &State, outlook: &TurnSummary) -> Option<LastTurn> {
         took_ms: turn.took_ms,
     });
     let instant = |turn: &LastTurn| Timestamp::parse(&turn.slot);
-    // After its leadership, another candidate may have run the same slot again.
+    // Once this candidate no longer leads, another one may have run the same slot again.
     let leads = matches!(state.role, Role::Leading { .. });
     let is_newer = |own_turn: &LastTurn| {
         on_record.as_ref().is_none_or(|o| match instant(own_turn).cmp(&instant(o)) {

@@ -7,7 +7,7 @@ use tenure::handler::TurnEnd;
 use tenure::{Event, ProblemKind};
 use tenure_core::{Exchange, ExchangeResult, ProblemClass, RequestKind, Turn};
 
-/// Returns the duration of an exchange that is an answered renewal.
+/// Returns the duration of `exchange` if it is an answered renewal.
 #[must_use]
 pub fn renewal(exchange: &Exchange) -> Option<Duration> {
     let answered = exchange.result != ExchangeResult::Unanswered;
@@ -24,7 +24,7 @@ pub fn turn_bounds() -> impl Iterator<Item = f64> {
     (0..11).map(|n| 0.01 * 4_f64.powi(n))
 }
 
-/// Outcomes of turns. Each has a sample before the first turn with that outcome.
+/// Outcomes of turns that have a sample from the start, with the count 0.
 const ENDS: [TurnEnd; 5] = [
     TurnEnd::Succeeded,
     TurnEnd::Failed(String::new()),
@@ -33,7 +33,7 @@ const ENDS: [TurnEnd; 5] = [
     TurnEnd::CutOff,
 ];
 
-/// Classes of problems. Each has a sample before the first such problem.
+/// Classes of problems that have a sample from the start, with the count 0.
 const CLASSES: [ProblemKind; 14] = [
     ProblemKind::Election(ProblemClass::Configuration),
     ProblemKind::Election(ProblemClass::UnusableBlob),
@@ -102,7 +102,7 @@ pub(super) struct Counts {
 /// All counters of one candidate.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    /// True if it only observes. Only candidates report who leads and who could lead.
+    /// True for an observer, whose metrics omit leadership and readiness.
     pub(super) is_observer: bool,
     counts: Mutex<Counts>,
 }
@@ -148,7 +148,7 @@ impl Metrics {
         }
     }
 
-    /// Counts the slots missed before a claimed turn, also if the turn does not start.
+    /// Counts the slots missed before a claimed turn, even if the turn does not start.
     pub(super) fn on_claimed(&self, turn: &Turn) {
         self.counts().missed += u64::from(turn.missed);
     }
@@ -163,7 +163,7 @@ impl Metrics {
                 counts.triggered += u64::from(turn.trigger.is_some());
                 counts.past_due += u64::from(turn.past_due);
             }
-            // A turn that never started is not counted.
+            // A claimed turn that never started counts as refused, not as a turn.
             Event::TurnEnded { .. } if !counts.turn_running => counts.refused += 1,
             Event::TurnEnded { end, elapsed, .. } => {
                 counts.turn_running = false;

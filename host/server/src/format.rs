@@ -84,7 +84,7 @@ fn describe_cron(expression: &str, zone: &str) -> Option<String> {
             join_items(&times)
         ));
     }
-    // On selected days, a description of an interval is longer than the expression.
+    // A sentence about an interval on selected days would be longer than the expression.
     if days.is_some() {
         return None;
     }

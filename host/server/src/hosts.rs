@@ -1,8 +1,9 @@
 //! The host names to which a listener answers.
 //!
-//! A website can resolve its own name to an address of this network. Its script may then read
-//! responses from that address: DNS rebinding. The browser sends the name in `Host`. Such a website
-//! cannot use an address, or a name outside the public DNS.
+//! The check prevents DNS rebinding. A website can resolve its own name to an address of this
+//! network; its script can then read responses from that address. The browser sends the website's
+//! name in `Host`, so the listener rejects unknown names. It accepts addresses and names outside
+//! the public DNS, because such a website cannot have them as its name.
 
 use super::responses::json_response;
 use axum::Router;
@@ -16,10 +17,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Suffixes that cannot be registered. A name without a dot is not in the public DNS either.
+/// Suffixes of names outside the public DNS. A name without a dot is outside it too.
 const PRIVATE: [&str; 5] = [".localhost", ".local", ".internal", ".svc", ".home.arpa"];
 
-/// Probes may use any name; their responses are not confidential.
+/// Paths of probes. Their requests may use any name, because the responses are not confidential.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 /// The host names to which a listener answers, besides addresses and names outside the public DNS.
@@ -28,7 +29,7 @@ const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 pub struct Hosts(Arc<RwLock<BTreeSet<String>>>);
 
 impl Hosts {
-    /// Adds a name; `*` stands for all names. Listeners that have a clone answer to it too.
+    /// Adds a name; `*` stands for all names. Listeners with a clone of this set accept it too.
     pub fn add(&self, name: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(normalize(name));
     }
@@ -45,13 +46,13 @@ impl Hosts {
     }
 }
 
-/// Returns a name in the form that is compared.
+/// Normalizes a name for comparison: trimmed, in lower case, without a final dot.
 fn normalize(name: &str) -> String {
     let name = name.trim();
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// Rejects requests for other host names.
+/// Makes `router` reject requests for host names to which `hosts` does not answer.
 pub(super) fn restrict_hosts(hosts: Hosts, router: Router) -> Router {
     router.layer(from_fn_with_state(hosts, check))
 }
@@ -69,7 +70,8 @@ async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Resp
     }
 }
 
-/// Returns the requested host name if the listener does not answer to it. Browsers always send one.
+/// Returns the requested host name if the listener does not answer to it. A request without a host
+/// name is accepted, because browsers always send one.
 fn rejected_host(hosts: &Hosts, request: &Request) -> Option<String> {
     if let Some(authority) = request.uri().authority() {
         return Some(authority.host().to_owned()).filter(|name| !hosts.allows(name));

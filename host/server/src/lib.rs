@@ -12,23 +12,23 @@
 //! let clock = BootClock::new();
 //! let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
 //! let listener = Server::bind(([127, 0, 0, 1], 8080).into()).await?;
-//! // Listens until it is dropped.
+//! // Serves until `server` is dropped.
 //! let server = Server::serve(listener, board, &clock)?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The modules serve the program `tenure` and its demo, and may change in any release.
+//! The public modules exist for the program `tenure` and its demo. They may change in any release.
 //!
 //! | request | response |
 //! |---|---|
 //! | `GET /` | the page of one election, or an overview of several; `GET /events` feeds it |
-//! | `GET /healthz` | 200 while the loop runs; 503 when it is stalled |
-//! | `GET /readyz` | 200 while the candidate can lead or follow and is ready; else 503 and why |
+//! | `GET /healthz` | 200 while the candidate's loop runs; 503 when it is stalled |
+//! | `GET /readyz` | 200 if the candidate can lead or follow and is ready; else 503 with a reason |
 //! | `GET /readyz?leader` | 200 on the leader only, for load balancers |
 //! | `GET /leader` | the leader, as JSON |
 //! | `GET /leader?redirect` | 307 to the leader's address; 200 on the leader; 503 without one |
-//! | `GET /watch` | the leader and more as server-sent events; followers read it |
+//! | `GET /watch` | status updates as server-sent events; followers read them |
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
 //! | `GET /candidates` | the candidates seen recently, as JSON |
 //! | `GET /metrics` | metrics for Prometheus, as OpenMetrics if the client accepts it |
@@ -36,16 +36,17 @@
 //!
 //! With several elections in one process, `/healthz`, `/readyz` and `/metrics` cover all of them;
 //! metrics carry the label `election`. `?election=container/blob` selects one. `/leader`, `/watch`,
-//! `/history`, `/candidates`, `/readyz?leader` and `/hint` require it. An unknown election is 404
-//! everywhere.
+//! `/history`, `/candidates`, `/readyz?leader` and `/hint` require it. Every path responds with 404
+//! if the election is unknown.
 //!
-//! A client that reaches the listener may read everything. It must use an address or one of the
-//! listener's names ([`Hosts`]); probes may use any name. The pages contain no secret.
+//! A client that reaches the listener may read everything; the pages contain no secret. Its `Host`
+//! must be an address or one of the listener's names ([`Hosts`]); probes may use any name.
 //!
-//! The listener takes 128 connections at a time, 64 of one peer, and closes those on which nothing
-//! moves for 10 s. A connection takes no new request after 10 minutes, and a stream open by then
-//! ends within an hour. When the listener is full, the longest idle connection makes room. Requests
-//! cannot change anything: orders go through the storage account.
+//! The listener accepts at most 128 connections, 64 of them from one peer. It closes a connection
+//! that makes no progress for 10 s. After 10 minutes, a connection takes no new request; a stream
+//! that is then open ends within an hour. When the listener is full, it closes the connection that
+//! has been idle the longest. Requests cannot change anything: orders go through the storage
+//! account.
 
 #![deny(missing_docs)]
 
@@ -85,7 +86,7 @@ use tenure_clock::Clock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A listener that shows boards. It stops when it is dropped.
+/// An HTTP server that shows boards. It stops when it is dropped.
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct Server {
@@ -94,8 +95,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on `address`; port 0 picks a free one. Nothing is served before
-    /// [`serve`](Self::serve), so a port in use is detected before the candidate starts.
+    /// Listens on `address`; port 0 picks a free one. [`serve`](Self::serve) is a separate step, so
+    /// that a port in use is detected before the candidate starts.
     ///
     /// # Errors
     ///

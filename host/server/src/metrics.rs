@@ -20,7 +20,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// The media type of the text format, for all other clients.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Ticks per second in `/proc`, on every system that Linux runs on.
+/// Clock ticks per second in `/proc` on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The type of a metric.
@@ -78,7 +78,7 @@ pub enum Value {
     Histogram(DurationHistogram),
 }
 
-/// Collects the samples of a candidate.
+/// Appends the samples of one candidate to those of a metric.
 struct Samples<'s> {
     board: &'s Board,
     all: &'s mut Vec<Sample>,
@@ -93,7 +93,7 @@ impl Samples<'_> {
         self.push(Value::Integer(value.into()));
     }
 
-    /// Adds seconds since 1970 if the instant is known.
+    /// Adds the instant in seconds since 1970, if it is known.
     fn push_timestamp(&mut self, at: Option<DateTime<Utc>>) {
         if let Some(at) = at {
             self.push(Value::Float(seconds(at)));
@@ -235,7 +235,7 @@ const METRICS: [Metric; 25] = [
             Some(Sample { labels: vec![version], value: Value::Integer(1) })
         }),
     ),
-    // These names follow Prometheus' own clients.
+    // These names are those of Prometheus' own client libraries.
     counter(
         "process_cpu_seconds",
         "Time on processors, of the user and of the system, in seconds",
@@ -303,7 +303,8 @@ impl Sample {
     }
 }
 
-/// Returns the term in which it leads at `now`, and the time left without another renewal.
+/// Returns the term in which the candidate leads at `now`, and the time for which it may act
+/// without another renewal.
 fn leadership(board: &Board, now: Duration) -> Option<(u64, Duration)> {
     match board.role(now) {
         Role::Leading { term, until } => Some((term, until.saturating_sub(now))),
@@ -311,7 +312,7 @@ fn leadership(board: &Board, now: Duration) -> Option<(u64, Duration)> {
     }
 }
 
-/// Returns an instant from its record.
+/// Returns the instant that `select` finds in the turns on record.
 fn on_record(
     board: &Board,
     select: impl FnOnce(&Turns) -> Option<Timestamp>,
@@ -325,7 +326,7 @@ fn seconds(at: DateTime<Utc>) -> f64 {
 }
 
 /// Returns the media type and the text of the metrics of these candidates and of the process at
-/// `now`. `accept` is the value of the header.
+/// `now`. `accept` is the value of the header `Accept`.
 pub(super) fn exposition(
     accept: &str,
     boards: &[Arc<Board>],
@@ -343,7 +344,7 @@ pub(super) fn exposition(
     (OPEN_METRICS, text)
 }
 
-/// Writes one metric. A metric without samples is left out.
+/// Writes one metric. A metric without samples is omitted.
 fn write_metric(text: &mut String, open_metrics: bool, metric: &Metric, samples: &[Sample]) {
     if samples.is_empty() {
         return;
@@ -354,7 +355,7 @@ fn write_metric(text: &mut String, open_metrics: bool, metric: &Metric, samples:
         Kind::Gauge => ("gauge", ""),
         Kind::Histogram => ("histogram", ""),
     };
-    // The older format describes a counter by the name of its samples.
+    // In the older format, the description of a counter uses the name of its samples.
     let family = if open_metrics { name.to_owned() } else { format!("{name}{suffix}") };
     // Writing into a string cannot fail.
     let _ = writeln!(text, "# HELP {family} {help}.\n# TYPE {family} {kind}");
@@ -389,8 +390,8 @@ fn escape_label(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-/// Returns the processor time of this process. Like the other figures of the process, it comes from
-/// `/proc`, and is `None` on systems without that.
+/// Returns the processor time of this process in seconds. Like the other values of the process, it
+/// comes from `/proc`, and is `None` on systems without `/proc`.
 fn cpu_seconds() -> Option<f64> {
     let fields = process_stat()?;
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
@@ -404,7 +405,8 @@ fn process_started_at() -> Option<f64> {
     Some(to_f64(booted.trim().parse().ok()?) + to_f64(ticks) / TICKS_PER_SECOND)
 }
 
-/// Returns the fields after the name of the program, which may contain any character.
+/// Returns the fields of `/proc/self/stat` after the name of the program. The name may contain any
+/// character.
 fn process_stat() -> Option<Vec<String>> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
@@ -418,7 +420,7 @@ fn resident_bytes() -> Option<u64> {
 }
 
 fn open_descriptors() -> Option<u64> {
-    // One of them reads the folder.
+    // One of the descriptors reads this directory.
     let open = std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
     u64::try_from(open).ok()
 }

@@ -1,4 +1,4 @@
-//! The requests for JSON, probes and metrics.
+//! Handlers of the requests for JSON, probes and metrics.
 
 use super::board::Readiness;
 use super::format::candidate_as_json;
@@ -61,7 +61,7 @@ async fn healthz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
 
 async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
     let entries = roster.entries();
-    // `?leader` needs one election, even if another election has a leader.
+    // `?leader` asks about one election: leading another one must not make it succeed.
     let selected = match has_query_key(&uri, "leader") {
         true => select_entry(&entries, &uri).map(std::slice::from_ref),
         false => select_entries(&entries, &uri),
@@ -75,7 +75,8 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
         let now = entry.clock.now();
         match entry.board.participation(now) {
             Readiness::Ready => ready = true,
-            // With many elections, some of them are nearly always new.
+            // With many elections, some are nearly always new. They make the process unready only
+            // if no other is ready.
             Readiness::NotReady(reason) if entry.board.is_new() => {
                 first.get_or_insert((entry, reason));
             }
@@ -94,7 +95,7 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
     json_response(StatusCode::OK, &json!({ "status": "ready", "leading": leads }))
 }
 
-/// Describes one candidate, with the election if there are several.
+/// Returns the reason, preceded by the name of the election if there are several.
 fn describe_entry(entries: &[RosterEntry], entry: &RosterEntry, reason: &str) -> String {
     match entries {
         [_] => reason.to_owned(),
@@ -115,7 +116,7 @@ async fn leader(entry: RosterEntry, uri: Uri) -> Response<Body> {
     json_response(StatusCode::OK, &body)
 }
 
-/// Redirects to the leader's address. The leader itself is not redirected.
+/// Redirects to the leader's address. The leader itself responds with 200.
 fn redirect(role: &Role) -> Response<Body> {
     let address = match role {
         Role::Leading { .. } => return json_response(StatusCode::OK, &json!({ "leading": true })),
@@ -165,7 +166,8 @@ async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> 
     let boards: Vec<_> = selected.iter().map(|entry| entry.board.clone()).collect();
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let accept = accept.collect::<Vec<_>>().join(",");
-    // With thousands of candidates this takes time and much memory. The semaphore is never closed.
+    // With thousands of candidates, a response takes time and much memory, so responses are made
+    // one after another. The semaphore is never closed.
     let permit = METRICS_PERMIT.acquire().await;
     let now = roster.clock().now();
     // Runs on another thread, so other requests are answered meanwhile. It finishes even if the

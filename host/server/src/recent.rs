@@ -1,5 +1,5 @@
-//! The newest turns of an election, with the outcomes that this process knows. They come from its
-//! own turns, and from each version of the record that it has read.
+//! The newest turns of an election, with the outcomes that this process knows. The outcomes come
+//! from its own turns, and from each version of the record that it has read.
 //!
 //! The record keeps only the newest success and the newest failure. So a new process knows two
 //! turns at most, and a follower misses a turn that ended between two of its polls. The outcome of
@@ -18,10 +18,10 @@ const MAX_TURNS: usize = 10;
 
 pub(super) const RUNNING: &str = "running";
 
-/// A slot with an unknown outcome.
+/// The outcome of a past slot without a known turn.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// A slot that never gets a turn.
+/// The outcome of a slot that never gets a turn.
 const MISSED: &str = "missed";
 
 /// The newest turns, by slot.
@@ -36,7 +36,7 @@ struct KnownTurn {
     /// `running`, `missed`, `claimed`, `unknown`, or the outcome of the ended turn.
     outcome: Cow<'static, str>,
     took_ms: Option<u64>,
-    /// True if it ran for a trigger.
+    /// True if the turn ran for a trigger.
     triggered: bool,
 }
 
@@ -98,7 +98,7 @@ impl RecentTurns {
         }
     }
 
-    /// Returns the newest missed slots before this turn.
+    /// Returns the newest missed slots before this turn, the newest first.
     fn missed_before(&self, turn: &Turn) -> Vec<Timestamp> {
         let schedule = self.schedule.as_deref().and_then(Schedule::from_description);
         let limit = MAX_TURNS.min(turn.missed.try_into().unwrap_or(MAX_TURNS));

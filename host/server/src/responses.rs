@@ -1,4 +1,4 @@
-//! Responses, and the queries of requests.
+//! Constructors of responses, and access to the queries of requests.
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode, Uri, header};
@@ -46,7 +46,7 @@ pub(super) fn has_query_key(uri: &Uri, key: &str) -> bool {
     query_value(uri, key).is_some()
 }
 
-/// Returns the value of this key in the query.
+/// Returns the first value of this key in the query. The value is empty if the key has none.
 pub(super) fn query_value(uri: &Uri, name: &str) -> Option<String> {
     let query = uri.query().unwrap_or_default();
     let url = reqwest::Url::parse(&format!("http://-/?{query}")).ok();

@@ -9,11 +9,11 @@ pub(super) enum Role {
     /// No leader is known.
     #[default]
     Undecided,
-    /// Leads, and may act until the instant `until`.
+    /// This candidate leads, and may act until the instant `until`.
     Leading { term: u64, until: Duration },
     /// Another candidate leads; the leader's details, if known.
     Following(Option<Leader>),
-    /// Has left the election.
+    /// This candidate has left the election.
     Left,
 }
 
@@ -45,7 +45,7 @@ pub struct Leader {
     pub since: Option<String>,
 }
 
-/// A leader that can be watched.
+/// A leader that has published an address, so that a follower can watch it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FollowedLeader {
     pub name: String,
@@ -53,7 +53,7 @@ pub(super) struct FollowedLeader {
     pub address: String,
 }
 
-/// The newest leadership of a candidate, once that is over.
+/// The newest leadership of a candidate, once it has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EndedLeadership {
     pub term: u64,

@@ -89,7 +89,7 @@ impl fmt::Debug for Roster {
     }
 }
 
-/// Extracts the candidate of the election in the query. A single candidate needs no query.
+/// Extracts the candidate that [`select_entry`] returns.
 impl FromRequestParts<Roster> for RosterEntry {
     type Rejection = Response<Body>;
 
@@ -101,6 +101,8 @@ impl FromRequestParts<Roster> for RosterEntry {
     }
 }
 
+/// Returns the candidate of the election in the query. A single candidate needs no query. An error
+/// is the response to the request.
 pub(super) fn select_entry<'a>(
     entries: &'a [RosterEntry],
     uri: &Uri,

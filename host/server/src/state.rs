@@ -18,20 +18,20 @@ use tenure_core::{
 };
 use tokio::sync::watch;
 
-/// Changes of leadership that are remembered.
+/// Maximum number of changes of leadership that are kept.
 const HISTORY: usize = 200;
 
-/// Problems that are remembered for the page.
+/// Maximum number of problems that are kept for the page.
 const PROBLEMS: usize = 20;
 
-/// Most candidates that are known by name.
+/// Maximum number of names that [`State::known_candidates`] returns.
 const KNOWN: usize = 50;
 
 /// Requests that give up a lease.
 const RELEASE_REQUESTS: [RequestKind; 2] = [RequestKind::ReleaseLease, RequestKind::ChangeLease];
 
-/// Failed requests in a row after which the candidate is not ready. The first one may have met a
-/// dead connection.
+/// Number of consecutive failed requests after which the candidate is not ready. The first failure
+/// may be due to a dead connection.
 pub(super) const MAX_FAILURES: u32 = 2;
 
 /// A problem of a candidate.
@@ -49,7 +49,7 @@ impl Problem {
     }
 }
 
-/// Returns true if a candidate with such a problem cannot win while it lasts.
+/// Returns true if a candidate cannot win an election while it has such a problem.
 fn prevents_leading(class: ProblemClass) -> bool {
     match class {
         ProblemClass::Configuration
@@ -67,7 +67,7 @@ fn prevents_leading(class: ProblemClass) -> bool {
     }
 }
 
-/// The present permission of an application.
+/// The permission of an application to act.
 #[derive(Debug, Default)]
 pub(super) struct Allowance {
     /// The term in which it may act: the one whose turn is running.
@@ -88,11 +88,11 @@ impl Allowance {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The start of observation.
+    /// The time at which the board was created.
     pub(super) started_at: Duration,
-    /// True while the loop must not start yet.
+    /// True until the loop starts, if its start was delayed.
     pub(super) start_delayed: bool,
-    /// The last sign of life of the loop.
+    /// The time of the loop's last activity.
     pub(super) last_active: Duration,
     /// Consecutive requests that failed or were refused.
     pub(super) failures: u32,
@@ -101,18 +101,19 @@ pub(super) struct State {
     pub(super) role: Role,
     /// Time that a leader may act right after a renewal.
     pub(super) full_validity: Duration,
-    /// The leader's promise, by the record.
+    /// The failover promise on record: the time after the leader's newest beat at which it has
+    /// stopped.
     pub(super) promise: Option<Duration>,
-    /// The successor of a transfer.
+    /// The candidate to which this leader hands over.
     pub(super) successor: Option<String>,
-    /// Its newest leadership, once that is over.
+    /// The newest leadership of this candidate, once it has ended.
     pub(super) ended: Option<EndedLeadership>,
     pub(super) problem: Option<Problem>,
     /// The service's time of day, if known.
     pub(super) service_time: ServiceTime,
     /// The problem that prevents leading and following.
     pub(super) blocked: Option<Problem>,
-    /// True once its process can work; present if a command decides that.
+    /// Receives true once the process can work. `None` unless a command decides that.
     pub(super) ready: Option<watch::Receiver<bool>>,
     /// True once the loop has made a step, successful or not.
     pub(super) has_stepped: bool,
@@ -122,9 +123,9 @@ pub(super) struct State {
     pub(super) turns: Option<Turns>,
     /// The newest turns that this candidate knows.
     pub(super) recent: RecentTurns,
-    /// The candidates seen recently, by their list.
+    /// The newest list of candidates that were seen recently.
     listed: Vec<Listed>,
-    /// The time of that list.
+    /// The time at which that list was read.
     listed_at: Duration,
     /// The permission of the application; present if an application does the work.
     pub(super) application: Option<Allowance>,
@@ -221,8 +222,9 @@ impl State {
             contract::Role::Undecided => Role::Undecided,
             contract::Role::Left => Role::Left,
         };
-        // A lookup may succeed while every later request fails; then no leader is known. A lasting
-        // problem is reported once a minute only, so it is kept until then.
+        // Without a known leader, the problem may prevent one: for example, a lookup succeeds and
+        // every later request fails. A lasting problem is reported only once a minute, so it is
+        // kept in between.
         match self.role {
             Role::Undecided => {
                 let blocked =
@@ -242,7 +244,7 @@ impl State {
     /// Applies an event of the runner of `candidate` that happened at `now`.
     pub(super) fn on_event(&mut self, candidate: &str, event: &Event, now: Duration) {
         if let Event::Problem { class: ProblemKind::Overload, .. } = event {
-            // Its step waits, but the loop is alive.
+            // The step of an overloaded candidate waits, but its loop is alive.
             self.last_active = now;
         }
         match event {
@@ -281,15 +283,14 @@ impl State {
         }
     }
 
-    /// Returns the schedule and progress of the turns now, by the election's record.
+    /// Returns the present schedule and progress of the turns, according to the record.
     pub(super) fn outlook(&self) -> TurnSummary {
         let turns = self.turns.as_ref();
         turns.map(|turns| TurnSummary::new(self.service_time.now(), turns)).unwrap_or_default()
     }
 
-    /// Returns the names of the known candidates except `own_name`, each group in alphabetical
-    /// order. The leader and the listed candidates come first, then former leaders. Every list of
-    /// candidate names comes from here.
+    /// Returns the names of the known candidates except `own_name`. The leader and the listed
+    /// candidates come first, then former leaders; each group is in alphabetical order.
     pub(super) fn known_candidates(&self, own_name: &str, now: Duration) -> Vec<String> {
         let led = self.history.iter().filter_map(|change| change.leader.as_deref());
         let current_leader = match &self.role {
@@ -304,22 +305,23 @@ impl State {
         present.into_iter().chain(past).map(str::to_owned).take(KNOWN).collect()
     }
 
-    /// Returns the listed candidates without entries that have expired since the list was read. Its
-    /// times are the service's; this machine's wall clock may differ.
+    /// Returns the listed candidates without entries that have expired since the list was read. The
+    /// ages are relative to its newest entry: it has the service's times, and this machine's wall
+    /// clock may differ.
     pub(super) fn recently_listed(&self, now: Duration) -> impl Iterator<Item = &Listed> {
         let newest = self.listed.iter().map(|entry| entry.seen_at).max().unwrap_or_default();
         let now = newest.plus(now.saturating_sub(self.listed_at));
         self.listed.iter().filter(move |entry| is_recently_listed(entry, now))
     }
 
-    /// Records the end of a leadership. It may be reported twice.
+    /// Records the end of a leadership. A second report of the same end has no effect.
     fn on_ended(&mut self, term: u64, reason: &str) {
         if self.ended.as_ref().is_none_or(|ended| ended.term != term) {
             self.ended = Some(EndedLeadership { term, reason: reason.to_owned(), released: false });
         }
     }
 
-    /// Records turns and problems.
+    /// Records the turn or the problem in an event.
     fn remember(&mut self, candidate: &str, event: &Event, now: Duration) {
         let own_turn = |turn: &Turn, outcome: String, took_ms| {
             let (slot, candidate) = (turn.slot.to_rfc3339(), Some(short(candidate)));
@@ -365,7 +367,7 @@ fn wall_clock() -> String {
     DateTime::<Utc>::from(std::time::SystemTime::now()).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Age at which a listed candidate counts as gone. The list is read every ten minutes.
+/// Age after which a listed candidate is no longer shown. The list is read every ten minutes.
 const LISTING_MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
 fn is_recently_listed(candidate: &Listed, now: Timestamp) -> bool {

@@ -29,9 +29,10 @@ struct Stretch {
     kind: Kind,
     term: Option<u64>,
     from: Duration,
-    /// The end, or the expected end unless it is prolonged; `None` while it continues.
+    /// The end. While this candidate leads, the end of its validity. `None` while any other stretch
+    /// continues.
     to: Option<Duration>,
-    /// True for the present one.
+    /// True while the stretch continues.
     open: bool,
 }
 
@@ -102,7 +103,7 @@ impl Timeline {
         lanes
     }
 
-    /// Returns the instant since which nothing was dropped.
+    /// Returns the instant since which the spans are complete. Older spans may have been dropped.
     pub(super) fn complete_since(&self) -> Duration {
         let oldest_start = |track: &Track| {
             track.0.front().filter(|_| track.0.len() == SPANS).map(|first| first.from)
@@ -110,7 +111,7 @@ impl Timeline {
         oldest_start(&self.own_track).max(oldest_start(&self.others)).unwrap_or_default()
     }
 
-    /// Returns when the present leader was first seen, this candidate or another.
+    /// Returns the instant at which the present leader, this candidate or another, was first seen.
     pub(super) fn leads_since(&self) -> Option<Duration> {
         let open = |track: &Track| track.0.back().filter(|last| last.open).cloned();
         [open(&self.own_track), open(&self.others)]
@@ -122,6 +123,7 @@ impl Timeline {
 }
 
 impl Track {
+    /// Continues the open stretch if `next` is the same state. Otherwise ends it and begins `next`.
     fn enter(&mut self, now: Duration, next: Option<(&str, Kind, Option<u64>, Option<Duration>)>) {
         if let Some(last) = self.0.back_mut().filter(|last| last.open) {
             let same = next.filter(|(name, kind, term, _)| {

@@ -6,7 +6,7 @@ const RETRY = 5_000;
 const [SECOND, MINUTE, HOUR, DAY, WEEK] = [1000, 60_000, 3_600_000, 86_400_000, 604_800_000];
 
 const byId = (id) => document.getElementById(id);
-let told = { at: 0, on: 0 }; // Arrival of the newest event, by both clocks.
+let told = { at: 0, on: 0 }; // Arrival of the newest event: `at` by performance, `on` by Date.
 
 // ---- Elements
 
@@ -73,7 +73,8 @@ function localTime(instant) {
 
 // ---- The connection
 
-// One clock may stop while this machine sleeps; the other may be set back.
+// Time since the newest event. The clock of performance may stop while this machine sleeps, and
+// that of Date may be set back, so the longer time counts.
 const elapsed = () => Math.max(performance.now() - told.at, Date.now() - told.on);
 const isLost = () => document.body.classList.contains("lost");
 
@@ -114,14 +115,14 @@ function lose(why) {
   write(byId("connection"), why);
 }
 
-// Detects a connection whose other end has vanished: it stays silent.
+// Detects a lost connection by its silence, and reconnects.
 function heed() {
   if (!news || !told.at || elapsed() < SILENCE) return;
   if (!isLost()) lose("No updates for a while. This view may be old; reconnecting …");
   if (performance.now() - asked > SILENCE) reconnect();
 }
 
-// A browser has few connections to a server for all of its tabs.
+// All tabs of a browser share few connections to a server, so a hidden page closes its own.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) return reconnect();
   news?.close();

@@ -1,8 +1,8 @@
 
 // ---- Signs
 
-// Turns by outcome, around 0,0. Each has its own shape, so colour is not needed to distinguish
-// them.
+// SVG paths of turns by outcome, centred at 0,0. Outcomes in the lanes differ in shape or fill, so
+// colour is not needed to distinguish them.
 const SHAPES = {
   succeeded: "M-3.5,0a3.5,3.5 0 1 0 7,0a3.5,3.5 0 1 0 -7,0",
   running: "M-3.5,0a3.5,3.5 0 1 0 7,0a3.5,3.5 0 1 0 -7,0",
@@ -27,7 +27,7 @@ let rows = [];
 // The time span of the lanes.
 const sight = () => view.window_ms;
 
-// True if this process started within that span.
+// True if the observations do not cover that span.
 const isNew = () => view.began_ms !== null && view.began_ms < sight();
 
 // Formats a quarter of the span, or all of it, in the largest unit that fits.

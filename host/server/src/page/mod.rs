@@ -44,8 +44,9 @@ const MIN_SPACING: Duration = Duration::from_millis(250);
 /// Maximum time between two views. The page treats three times this as a lost connection.
 const MAX_SPACING: Duration = Duration::from_secs(4);
 
-/// Time after which a viewer gives its permit back and the browser reconnects. A viewer that reads
-/// nothing looks like any other until the system's buffers are full.
+/// Time after which a stream ends and releases its permit; the browser then reconnects. This limits
+/// how long a viewer that reads nothing holds a permit: the server cannot detect it until the
+/// system's buffers are full.
 const STREAM_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// Delay after which the browser reconnects.
@@ -57,7 +58,7 @@ const SCRIPT: &str =
 const OVERVIEW_STYLE: &str = concat!(include_str!("base.css"), include_str!("overview.css"));
 const OVERVIEW_SCRIPT: &str = concat!(include_str!("base.js"), include_str!("overview.js"));
 
-/// Placeholders for parts that differ between elections: the query of links, and the link back to
+/// Placeholders for parts that differ between elections: the query in links, and the link back to
 /// the overview.
 const QUERY: &str = "<!-- QUERY -->";
 const BACK_LINK: &str = "<!-- BACK -->";
@@ -71,7 +72,7 @@ static PAGE: LazyLock<Page> = LazyLock::new(|| Page::new(include_str!("page.html
 static OVERVIEW: LazyLock<Page> =
     LazyLock::new(|| Page::new(include_str!("overview.html"), OVERVIEW_STYLE, OVERVIEW_SCRIPT));
 
-/// A page as one document.
+/// A complete document, which contains its style and its script.
 struct Page {
     text: String,
     /// The content security policy: allows this script, this style, the embedded icon, and requests
@@ -103,7 +104,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Creates a source. `view` makes a view; `changed` signals that there is a new one.
+    /// Creates a source. `view` returns the present view; `changed` signals that it has changed.
     pub fn new(
         election: impl Into<Arc<str>>,
         view: impl Fn() -> View + Send + Sync + 'static,
@@ -113,7 +114,7 @@ impl Source {
         Self { election, view, row: Arc::new(Row::default), changed }
     }
 
-    /// Sets the source of its row in the overview.
+    /// Sets the function that returns the election's row in the overview.
     pub(super) fn with_row(self, row: impl Fn() -> Row + Send + Sync + 'static) -> Self {
         Self { row: Arc::new(row), ..self }
     }
@@ -164,7 +165,7 @@ fn render_page(sources: &[Source], uri: &Uri) -> (StatusCode, String, &'static s
             let text = PAGE.text.replace(QUERY, &query).replace(BACK_LINK, &back);
             (StatusCode::OK, text, &PAGE.policy)
         }
-        // The overview lists the elections of this process.
+        // The election is unknown; the overview lists those of this process.
         None if has_query_key(uri, "election") => {
             (StatusCode::NOT_FOUND, OVERVIEW.text.clone(), &OVERVIEW.policy)
         }
@@ -200,7 +201,7 @@ async fn events(State(state): State<PageState>, uri: Uri) -> Response<Body> {
     let sources = (state.sources)();
     let source = match selected(&sources, &uri) {
         Some(source) => Some(source.clone()),
-        // Elections may be added later.
+        // The overview needs no election, because some may be added later.
         None if sources.is_empty() && has_query_key(&uri, "overview") => None,
         None => {
             return unknown_election(

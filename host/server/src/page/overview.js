@@ -6,7 +6,7 @@ const FARES = ["not-seen", "nobody-leads", "last-turn-failed", "well"];
 const WORDS = { "not-seen": "not ready", "nobody-leads": "nobody leads", "last-turn-failed": "last turn failed", well: "healthy" };
 
 const known = new Map(); // Rows by election.
-const lines = new Map(); // Lines that were shown before.
+const lines = new Map(); // Table lines by election, reused once made.
 const byName = new Intl.Collator("en", { numeric: true });
 let now = 0; // The process's time at the newest event.
 let total = 0;
@@ -25,7 +25,7 @@ function take(event) {
   tick();
 }
 
-// The failing ones first, then by name.
+// Sorts by health, the worst first, then by name.
 function order(a, b) {
   return FARES.indexOf(a.fares) - FARES.indexOf(b.fares) || byName.compare(a.election, b.election);
 }
@@ -98,7 +98,7 @@ function showLine(row) {
   if (fares.children.length > 1) write(fares.lastChild, row.problem ?? "");
   write(role, row.role);
   write(leader, row.leader ? `${row.leader}, term ${row.term}` : row.unseen ? "not known" : "nobody");
-  // Without a timer, as for shares, no turn is expected.
+  // A leader without a schedule runs no turns, for example a share.
   write(last.firstChild, row.outcome ?? (row.unseen || (row.term && !row.schedule) ? "–" : "none yet"));
   last.title = row.took_ms === null ? "" : `after ${brief(row.took_ms)}`;
   next.title = [row.next_local && localTime(row.next_local), row.schedule].filter(Boolean).join("; ");
@@ -118,7 +118,7 @@ function tick() {
   }
 }
 
-// The search is kept behind the `#` for the way back from an election.
+// The search is kept behind the `#`, so it is restored on the way back from an election's page.
 byId("search").value = new URLSearchParams(location.hash.slice(1)).get("find") ?? "";
 byId("search").addEventListener("input", () => {
   history.replaceState(null, "", `#find=${encodeURIComponent(byId("search").value)}`);

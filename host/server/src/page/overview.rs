@@ -1,8 +1,8 @@
 //! All elections of a process as rows, in one stream of server-sent events.
 //!
 //! The first event has all rows, and each later one those that changed. Rows carry instants instead
-//! of ages, so a row without changes stays equal. Each event adds the time of the process and the
-//! elections that were removed.
+//! of ages, so a row without changes stays equal. Each event also has the time of the process, and
+//! the elections that were removed.
 
 use super::{MAX_SPACING, RETRY, STREAM_LIFETIME, Sources};
 use axum::response::sse::{Event, Sse};

@@ -188,7 +188,7 @@ function makeTurn(turn, { day, time }, oneDay, longest) {
   return item;
 }
 
-// Updates countdowns between two views.
+// Updates the countdown to the next turn between two views.
 function frameTurns(passed) {
   const next = view.outlook.next_turn;
   const wait = next ? next.in_ms - passed : 0;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tenure::status::{TakeoverTime, TurnSummary};
 use tenure_core::milliseconds;
 
-/// The shortest time that the page shows.
+/// The shortest time that the lanes show.
 pub const WINDOW: Duration = Duration::from_secs(120);
 
 /// The maximum number of candidates in a view.
@@ -44,11 +44,12 @@ pub struct View {
     pub replacement: Option<String>,
     /// The takeover by the present leader, if it was observed.
     pub take_over: Option<TakeOver>,
-    /// The rest of the lease of a dead leader, if it is known.
+    /// The time until another candidate may replace a dead leader, if it is known.
     pub vacancy: Option<Validity>,
     /// The time that the lanes show.
     pub window_ms: u64,
-    /// The age of the oldest observation that is still kept. `None` if nothing was forgotten.
+    /// The age from which on the observations are complete. Before, this process had not started,
+    /// or it has dropped the observations. `None` if the view has all of them.
     pub began_ms: Option<u64>,
     /// The candidates, in the order in which they are shown.
     pub lanes: Vec<Lane>,
@@ -130,7 +131,7 @@ pub struct TakeOver {
 pub struct Validity {
     /// The time that is left at the instant of the view.
     pub left_ms: u64,
-    /// The time right after a renewal.
+    /// The full time, right after a renewal.
     pub whole_ms: u64,
 }
 
@@ -139,7 +140,7 @@ pub struct Validity {
 pub struct Lane {
     /// Its name.
     pub name: String,
-    /// Its state in one word.
+    /// Its state in a few words.
     pub state: &'static str,
     /// Its impairments, in a word or two each.
     pub hindered: Vec<&'static str>,
@@ -178,11 +179,11 @@ pub enum Kind {
     Follows,
     /// The leader is dead, and its lease excludes the other candidates.
     LeaseRuns,
-    /// Its process is stopped.
+    /// The candidate's process is frozen (SIGSTOP).
     Frozen,
     /// The candidate cannot reach the store.
     CutOff,
-    /// There is no process.
+    /// The candidate's process has ended.
     Gone,
 }
 
@@ -249,7 +250,8 @@ impl Note {
 }
 
 impl Span {
-    /// Returns a span as seen at `now`, unless it ended before the window.
+    /// Returns a span as seen at `now`, unless it ended before the window. The age of its beginning
+    /// is limited to a little more than the window.
     pub fn visible(
         window: Duration,
         now: Duration,
@@ -268,8 +270,8 @@ impl Span {
     }
 }
 
-/// Returns the window that shows events of age `oldest`. It is at least [`WINDOW`] and has round
-/// quarters.
+/// Returns the window that shows events of age `oldest`. It is at least [`WINDOW`]. Its quarters
+/// are round numbers, because they label the axis.
 pub(crate) fn window(oldest: Duration) -> Duration {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;

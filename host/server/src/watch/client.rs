@@ -1,9 +1,10 @@
-//! Watches the leader for a follower. It reads the leader's status updates at the address on
-//! record, and polls soon after an update that shows a change, or after the stream breaks.
+//! Watches the leader for a follower. The watcher reads the leader's status updates at the address
+//! on record. The follower polls soon after an update that shows a change, or after the stream
+//! breaks.
 //!
-//! Any writer of the record chooses that address, and the server there may send anything. So the
-//! client sends only the request, displays no response, and treats updates as hints (protocol.md
-//! §4.5). An address that cannot be watched is reported once, and the candidate polls as before.
+//! Any writer of the record can choose that address, and the server there may send anything. So the
+//! watcher sends only the request, displays no response, and treats updates as hints (protocol.md
+//! §4.5). It reports an address that cannot be watched once, and the candidate polls as before.
 
 use super::super::board::Board;
 use super::super::role::FollowedLeader;
@@ -21,12 +22,13 @@ use tokio::select;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Maximum leaders that a process watches at a time, and that it watches at one address. The server
-/// there shares its permits among all clients. Further leaders are polled.
+/// Maximum number of leaders that a process watches at a time. Further leaders are polled.
 const MAX_WATCHED: usize = 32;
+
+/// Maximum number of them at one address, whose server shares its permits among all clients.
 const MAX_WATCHED_PER_ADDRESS: usize = 12;
 
-/// Maximum time until a stream begins.
+/// Maximum time until the response to a request begins.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Silence after which the stream counts as lost.
@@ -36,7 +38,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(3 * KEEP_ALIVE_INTERVAL.as
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(5 * 60);
 
-/// Duration after which a stream counts as healthy.
+/// Duration after which a stream counts as healthy. The next delay is then the first one again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(30);
 
 /// Bytes accepted at once, and in each second after that. A candidate sends some hundred bytes at
@@ -64,7 +66,7 @@ pub struct Watcher {
 
 /// The end of a stream.
 enum StreamEnd {
-    /// The server refused it, or is no candidate; with the reason.
+    /// The server refused the request, or its response is not a candidate's; with the reason.
     Refused(String),
     /// The server has too many watchers.
     Full,
@@ -175,7 +177,7 @@ impl Watcher {
         let mut response = result.map_err(|error| error_chain(&error.without_url()))?;
         let kind = response.headers().get(CONTENT_TYPE);
         let has_type = |known: &[u8]| kind.is_some_and(|kind| kind.as_bytes().starts_with(known));
-        // A proxy without a backend responds with the same status.
+        // A proxy without a backend responds with 503 too, but not with JSON.
         if response.status() == StatusCode::SERVICE_UNAVAILABLE && has_type(b"application/json") {
             return Ok(StreamEnd::Full);
         }
@@ -218,9 +220,9 @@ async fn wait_until_replaced(
 /// The part of an update that matters to a follower.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Signal {
-    /// True if the candidate leads under the known term.
+    /// True if the leader still leads in the known term.
     leads: bool,
-    /// True if it transfers the leadership to this follower.
+    /// True if the leader hands over to this follower.
     hands_over: bool,
     /// True if the lease of that term is free or another candidate's.
     released: bool,

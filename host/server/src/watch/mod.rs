@@ -1,8 +1,8 @@
 //! Status updates at `GET /watch`, and their use by followers.
 //!
-//! The response is an endless stream of server-sent events. Each is one JSON object with the whole
-//! status, so a reader need not remember any; the first comes at once. A slow reader gets the
-//! newest and misses those between.
+//! The response is an endless stream of server-sent events. Each event is one JSON object with the
+//! whole status, so a reader needs no earlier event. The first event is sent at once. A slow reader
+//! gets the newest status and misses those before it.
 //!
 //! | field | meaning |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | `valid_until` | the same as an instant by this machine's clock, RFC 3339 |
 //! | `handing_over_to` | the successor in a transfer by this leader; else null |
 //! | `ended` | `term`, `reason`, `released` of this candidate's last leadership; else null |
-//! | `last_turn`, `last_success`, `last_failure` | the newest turn, success, other outcome |
+//! | `last_turn`, `last_success`, `last_failure` | the newest turn, success and other outcome |
 //! | `next_turn` | `slot`, `local` and `in_ms` of the schedule's next turn |
 //!
 //! `valid_for_ms` and `in_ms` count from the time of sending. Each renewal sends an event. `ended`
@@ -59,15 +59,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// The version of [`StatusUpdate`].
 const VERSION: u32 = 1;
 
-/// Maximum number of watchers of a process. Together with the viewers of the page, and all from one
-/// address, they leave room for other requests from there.
+/// Maximum number of watchers of a process. Even if all of them and all viewers of the page are one
+/// peer, for example behind a proxy, that peer can still send other requests.
 const MAX_WATCHERS: usize = 24;
 
 /// Time without an event after which a comment is sent.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Time after which a reader gives its permit back and reconnects. A reader that reads nothing
-/// looks like any other until the system's buffers are full.
+/// Time after which a stream ends and releases its permit; the reader then reconnects. This limits
+/// how long a reader that reads nothing holds a permit: the server cannot detect it until the
+/// system's buffers are full.
 const STREAM_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// The content of one event.
@@ -79,16 +80,17 @@ pub(super) struct StatusUpdate {
     leading: bool,
     leader: Option<Leader>,
     valid_for_ms: Option<u64>,
-    /// Missing in an earlier version.
+    /// Missing in updates of earlier releases.
     valid_until: Option<String>,
     handing_over_to: Option<String>,
     ended: Option<EndedLeadership>,
-    /// For other watchers only: followers ignore it, and an earlier version does not send it.
+    /// The turns, for watchers that are not followers. Followers ignore it, and earlier releases do
+    /// not send it.
     #[serde(skip)]
     outlook: TurnSummary,
 }
 
-/// A status update in the form in which it is sent.
+/// A status update as it is sent, with its outlook.
 #[derive(Serialize)]
 pub(super) struct StatusUpdateWithOutlook<'n> {
     #[serde(flatten)]
@@ -97,7 +99,7 @@ pub(super) struct StatusUpdateWithOutlook<'n> {
     outlook: &'n TurnSummary,
 }
 
-/// An instant by both clocks, for the end of a leader's validity.
+/// One instant by the wall clock and by the candidate's clock.
 #[derive(Clone, Copy)]
 struct ClockReading {
     wall_time: SystemTime,
@@ -105,8 +107,8 @@ struct ClockReading {
 }
 
 impl ClockReading {
-    /// Reads the wall clock first: a process that is delayed in between reports an end that is too
-    /// early.
+    /// Reads the wall clock first, so that a delay between the two readings makes the reported end
+    /// too early, not too late.
     fn read(clock: &ClockHandle) -> Self {
         let wall_time = SystemTime::now();
         Self { wall_time, now: clock.now() }
@@ -200,13 +202,14 @@ struct Reader {
 }
 
 impl Reader {
-    /// Waits until the status differs from the last one sent.
+    /// Waits until the status differs from the last one sent, and returns its event. Returns `None`
+    /// at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         loop {
             self.changed.mark_unchanged();
             let (mut update, until) = StatusUpdate::snapshot(&self.board, &self.clock);
             let is_same = self.last_sent.as_ref().is_some_and(|(sent_news, sent_until)| {
-                // The time left always differs; only a renewal is a change.
+                // The time left always differs, so the end of the validity is compared instead.
                 let (valid_for_ms, valid_until) =
                     (sent_news.valid_for_ms, sent_news.valid_until.clone());
                 let outlook = update.outlook.without_relative_times();
@@ -230,7 +233,7 @@ impl Reader {
     }
 }
 
-/// Waits until a validity ends without a renewal.
+/// Waits until the instant `until`; forever if it is `None`.
 async fn expires(clock: &ClockHandle, until: Option<Duration>) {
     match until {
         Some(until) => {
