@@ -37,8 +37,8 @@ impl Key {
     }
 }
 
-/// Returns true if the text is Base64 of 32 bytes: the form of an HMAC-SHA256, which signs a request
-/// or a SAS.
+/// Returns true if the text is Base64 of 32 bytes: the form of an HMAC-SHA256, which signs a
+/// request or a SAS.
 pub fn is_signature(text: &str) -> bool {
     STANDARD.decode(text).is_ok_and(|bytes| bytes.len() == 32)
 }
