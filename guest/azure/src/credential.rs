@@ -106,7 +106,7 @@ impl Sas {
         self.get("spr") == Some("https")
     }
 
-    /// Returns a note for the operator about the validity of the SAS. `None` if no end is stated.
+    /// Returns a note for the operator about the start or the end of the validity of the SAS.
     pub fn validity_note(&self, now: DateTime<Utc>) -> Option<String> {
         match self.validity_bounds() {
             (_, Some(expiry)) if expiry <= now => Some(format!(

@@ -87,8 +87,8 @@ pub enum Operation {
     },
     /// *Get Blob Properties* (HEAD) of a side blob.
     ReadSideBlob(SideBlob),
-    /// *Put Blob*: writes an empty block blob with metadata as a side blob. It overwrites
-    /// only the version in `replaces`.
+    /// *Put Blob*: writes an empty block blob with metadata as a side blob. It overwrites only the
+    /// version in `replaces`.
     WriteSideBlob {
         /// The side blob.
         blob: SideBlob,
@@ -141,8 +141,8 @@ pub enum WriteCondition {
     IfMatch(ETag),
 }
 
-/// Maximum blobs in one page of a list. It keeps answers small, which are read as a whole: the
-/// metadata of each blob may have 8 KiB.
+/// Maximum blobs in one page of a list. The limit keeps answers small: the metadata of each blob may
+/// have 8 KiB, and an answer is read as a whole.
 pub const PAGE: usize = 1000;
 
 /// A kind of request.

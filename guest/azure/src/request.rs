@@ -1,4 +1,4 @@
-//! A complete request: to the Blob service, or to a token endpoint.
+//! A complete request: to the Blob service, to a token endpoint, or to a webhook.
 
 use core::fmt;
 

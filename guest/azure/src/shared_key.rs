@@ -195,7 +195,7 @@ pub fn decoded_query(query: &str) -> Vec<(String, String)> {
 /// digits, and digits before letters.
 fn service_order(one: &str, other: &str) -> Ordering {
     let is_alphanumeric = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
-    // Most names first differ in a letter or digit. All before it is equal, so it decides.
+    // Most names first differ in a letter or digit, which decides: all before it is equal.
     match one.bytes().zip(other.bytes()).find(|(one, other)| one != other) {
         Some((one, other)) if is_alphanumeric(one) && is_alphanumeric(other) => {
             return one.cmp(&other);
