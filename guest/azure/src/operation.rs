@@ -141,8 +141,8 @@ pub enum WriteCondition {
     IfMatch(ETag),
 }
 
-/// Maximum blobs in one page of a list. The limit keeps answers small: the metadata of each blob may
-/// have 8 KiB, and an answer is read as a whole.
+/// Maximum blobs in one page of a list. The limit keeps answers small: the metadata of each blob
+/// may have 8 KiB, and an answer is read as a whole.
 pub const PAGE: usize = 1000;
 
 /// A kind of request.
