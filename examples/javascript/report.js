@@ -1,7 +1,7 @@
 // A leader handler in JavaScript: each turn, it reports its term and slot to an HTTP endpoint.
 //
 // Without REPORT_URL it only prints a line. The endpoint should refuse a term smaller than one that
-// it has seen. That makes a leader that was cut off harmless.
+// it has seen. That makes late requests of a former leader harmless.
 
 import { getEnvironment } from "wasi:cli/environment@0.2.10";
 
@@ -19,7 +19,7 @@ export const leaderHandler = {
     console.log(`slot ${slot}, term ${turn.term}`);
     const url = new Map(getEnvironment()).get("REPORT_URL");
     if (!url) return;
-    // JSON has no BigInt. A term is about the seconds since 1970 and fits a number exactly.
+    // JSON has no BigInt. A term is close to the Unix time in seconds: a number holds it exactly.
     const report = {
       election: turn.election,
       term: Number(turn.term),

@@ -1,7 +1,7 @@
 """A leader handler in Python: each turn, it reports its term and slot to an HTTP endpoint.
 
 Without REPORT_URL it only prints a line. The endpoint should refuse a term smaller than one
-that it has seen. That makes a leader that was cut off harmless.
+that it has seen. That makes late requests of a former leader harmless.
 """
 
 import json

@@ -12,8 +12,8 @@
 //! unreachable, if no candidate won in time, or if settings are missing. Calling again is always
 //! harmless: a claimed slot is not run again, except with at-least-once delivery.
 //!
-//! `wasi:cli/run` prints the same JSON and succeeds if the status would be 200. So does Spin's
-//! `handle-cron-event`, with the JSON as its error.
+//! `wasi:cli/run` prints the same JSON and succeeds if the status would be 200. Spin's
+//! `handle-cron-event` succeeds in the same cases, and otherwise returns the JSON as its error.
 //!
 //! A handler that traps ends the whole instance, including this part. There is no answer, and the
 //! slot stays claimed. The lease is not released but runs out, within
@@ -148,15 +148,15 @@ impl Access {
     }
 }
 
-/// Returns the token of a header; its scheme may be in any case (RFC 9110, 11.1).
+/// Returns the token of an `authorization` header. The scheme may be in any case (RFC 9110, 11.1).
 fn bearer(header: &[u8]) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let (scheme, token) = header.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then_some(token)
 }
 
-/// Compares two tokens in a time that depends only on their lengths, by comparing their MACs with
-/// the library.
+/// Returns true if two tokens are equal. The time of the comparison depends only on their lengths,
+/// because the library compares their MACs.
 fn is_same_token(token: &[u8], presented: &[u8]) -> bool {
     let mac = |bytes: &[u8]| {
         let mut signature = <Hmac<Sha256> as KeyInit>::new_from_slice(b"tenure").ok()?;
@@ -266,8 +266,8 @@ pub fn invalid_settings_answer(complaints: &[Complaint]) -> Answer {
     with_complaints(complaints, true)
 }
 
-/// Returns the public answer for invalid settings: only their names, and in full the complaint that
-/// closes the access.
+/// Returns the answer for invalid settings to callers that may not be the operator. It has only the
+/// names of the settings, except that complaints about the access are complete.
 #[must_use]
 pub fn public_settings_answer(complaints: &[Complaint]) -> Answer {
     with_complaints(complaints, false)

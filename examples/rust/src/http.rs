@@ -27,7 +27,7 @@ pub fn post_json(url: &str, headers: &[(&str, String)], json: &str) -> Result<u1
     valid.map_err(|()| format!("{url} is not a URL that can be requested"))?;
 
     let options = RequestOptions::new();
-    // A host without this limit cuts the turn off in the end.
+    // If the host does not support this limit, it still stops the turn when its time is over.
     let _ = options.set_first_byte_timeout(Some(ANSWER_WITHIN));
 
     let body = request.body().map_err(|()| "the request has no body".to_owned())?;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Without `REPORT_URL` it only prints a line. The endpoint should refuse a term smaller than one
-//! that it has seen. That makes a leader that was cut off harmless.
+//! that it has seen. That makes late requests of a former leader harmless.
 #![cfg_attr(
     target_family = "wasm",
     allow(unsafe_code, missing_docs, reason = "generated bindings")
@@ -25,7 +25,7 @@ mod handler {
 
     use exports::tenure::election::leader_handler::{Guest, Turn};
 
-    /// Characters of an election's name that need no escape; `tenure run` uses the same set.
+    /// Characters of an election's name that are escaped; `tenure run` uses the same set.
     const NAME: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'-')
         .remove(b'.')

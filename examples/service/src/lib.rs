@@ -1,13 +1,13 @@
 //! A long-lived wasmCloud service next to two short-lived components. It steps the election and
 //! calls the handler, as `tenure run` does.
 //!
-//! Unlike `tenure run`, it cannot renew the lease while the handler works, nor stop the handler.
-//! Each turn must finish within the lease less the margin. Choose the lease for that
-//! (`TENURE_LEASE`, up to 60 s). Its clock stops while the machine sleeps. It receives no shutdown
-//! signal: when it ends, its lease expires.
+//! Unlike `tenure run`, the service cannot renew the lease while the handler works, nor stop the
+//! handler. Each turn must finish within the lease less the margin, so choose a lease that is long
+//! enough (`TENURE_LEASE`, up to 60 s). The service's clock stops while the machine sleeps. The
+//! service receives no shutdown signal: when it ends, its lease is not released but expires.
 //!
-//! It does not send `report.background`, and does not claim to (`TENURE_BACKGROUND`). So the
-//! election refuses `TENURE_FAILOVER` here.
+//! The service does not send `report.background`, and does not claim to (`TENURE_BACKGROUND`). So
+//! the election refuses `TENURE_FAILOVER` here.
 #![cfg_attr(
     target_family = "wasm",
     allow(unsafe_code, missing_docs, reason = "generated bindings")
@@ -59,7 +59,7 @@ mod service {
                 }
                 state = Some(report.state);
                 if let Some(turn) = report.run {
-                    // The step took some of it.
+                    // The step took some of the turn's time.
                     let left =
                         Duration::from_nanos(turn.valid_for).saturating_sub(taken_at.elapsed());
                     let (outcome, reason) = if left.is_zero() {

@@ -1,6 +1,6 @@
 //! A storage account: name, endpoint and credential, also from a connection string.
 //!
-//! No complaint quotes a value: any of them can be a secret in the wrong place.
+//! No complaint quotes a value, because any value can be a misplaced secret.
 
 use core::fmt;
 
@@ -10,8 +10,8 @@ use super::shared_key::Key;
 use tenure_base::prelude::*;
 use tenure_base::text::{QUOTED, QUOTED_ADVICE, begins_quoted, is_quoted};
 
-/// An account that requests can be sent to and authorised for. `Debug` prints name and endpoint
-/// only.
+/// A storage account: the endpoint of requests, and the credential that authorises them. `Debug`
+/// prints name and endpoint only.
 #[derive(Clone)]
 pub struct Account {
     name: String,
@@ -19,7 +19,8 @@ pub struct Account {
     credential: Credential,
 }
 
-/// The default means of authorisation: the credential itself.
+/// The default source of authorisation: the credential itself. Static, since an [`Authorization`]
+/// borrows from its source.
 static CREDENTIAL_ITSELF: AuthSource = AuthSource::Credential;
 
 impl Account {
@@ -32,11 +33,11 @@ impl Account {
         parse_connection_string(text)
     }
 
-    /// Creates the account at an endpoint. Its name is that of the endpoint, unless the endpoint
-    /// has a custom domain.
+    /// Creates an account. If `name` is absent, the account is named by its endpoint; a custom
+    /// domain does not name it.
     ///
     /// # Errors
-    /// The credential may not be sent there.
+    /// Fails if the credential may not be sent to the endpoint: it would be readable in transit.
     pub fn new(
         name: Option<&str>,
         endpoint: Endpoint,
@@ -49,7 +50,7 @@ impl Account {
         if problems.is_empty() { Ok(account) } else { Err(problems) }
     }
 
-    /// Returns the account's name, as it is signed.
+    /// Returns the account's name, as in signatures.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -74,7 +75,7 @@ impl Account {
         &self.credential
     }
 
-    /// Returns the authorisation of a request without another [`AuthSource`].
+    /// Returns the authorisation of a request by the credential itself, without a requested token.
     pub fn authorization(&self) -> Authorization<'_> {
         self.credential.authorization(&CREDENTIAL_ITSELF)
     }
@@ -118,13 +119,13 @@ fn check_transport(credential: &Credential, endpoint: &Endpoint, problems: &mut 
 }
 
 const EMULATOR_NAME: &str = "devstoreaccount1";
-/// Public: every emulator and its documentation has it.
+/// The account key of every emulator. It is public: the emulators' documentation states it.
 const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 fn parse_connection_string(text: &str) -> Result<Account, Vec<Problem>> {
     let mut problems = Vec::new();
-    // No key begins with a quotation mark.
+    // No key of a connection string begins with a quotation mark.
     if begins_quoted(text) {
         let is_quoted = is_quoted(text);
         let problem =
@@ -149,10 +150,10 @@ fn parse_connection_string(text: &str) -> Result<Account, Vec<Problem>> {
 
 const COPY_IT: &str = "copy it again from the account's page \"Access keys\"";
 
-/// Defines the list of keys, and the advice that names them.
+/// Defines `KEYS`, and `KNOWN_KEYS`, the advice that lists them.
 macro_rules! keys {
     ($first:literal $(, $key:literal)*) => {
-        /// Every key that has a meaning here.
+        /// Every key that is read.
         const KEYS: &[&str] = &[$first $(, $key)*];
 
         const KNOWN_KEYS: &str =
@@ -175,7 +176,7 @@ keys!(
 /// `BlobEndpoint` is in [`KEYS`].
 const SERVICES: [&str; 6] = ["Blob", "Queue", "Table", "File", "Dfs", "Web"];
 
-/// Returns true for keys that other clients read and that do not affect the location of blobs.
+/// Returns true for a key that only other clients read: it does not affect requests for blobs.
 fn is_foreign(key: &str) -> bool {
     let ends = ["Endpoint", "SecondaryEndpoint"];
     key.eq_ignore_ascii_case("AccountKeyName")
@@ -188,10 +189,11 @@ fn is_foreign(key: &str) -> bool {
         })
 }
 
-/// Maximum length of a quoted key. A longer one can be a secret.
+/// Maximum length of an unknown key that a complaint quotes. A longer one can be a secret.
 const LONGEST_KEY: usize = 32;
 
-/// The pieces by key. Keys of other services (`QueueEndpoint=…`) are skipped.
+/// The pieces of a connection string, by key. Keys of other services (`QueueEndpoint=…`) are
+/// skipped.
 struct ConnectionParts<'a>(Vec<(&'static str, &'a str)>);
 
 impl<'a> ConnectionParts<'a> {
@@ -270,8 +272,8 @@ fn emulator_account(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -
     Some(Account { name: EMULATOR_NAME.into(), endpoint, credential })
 }
 
-/// Parses name and credential, with an endpoint given or built. A SAS needs no name: the endpoint
-/// alone identifies the account.
+/// Parses name, credential and endpoint. Without a `BlobEndpoint`, the endpoint is built from the
+/// name. A SAS needs no name: the endpoint alone identifies the account.
 fn service_account(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
     let credential = read_credential(pieces, problems);
     let name = read_name(pieces, problems);
@@ -323,7 +325,7 @@ fn read_name<'a>(pieces: &ConnectionParts<'a>, problems: &mut Vec<Problem>) -> O
         }
         return None;
     };
-    // Emulators accept names that the service does not; a BlobEndpoint always names them.
+    // Emulators accept names that the service does not. Their accounts always have a BlobEndpoint.
     let is_valid = if pieces.get("BlobEndpoint").is_some() {
         (1..=63).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')

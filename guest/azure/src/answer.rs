@@ -20,11 +20,11 @@ use tenure_base::text::cut;
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// `x-ms-error-code`, if it looks like one.
+    /// `x-ms-error-code`, if it has the form of a code.
     pub code: Option<String>,
     /// The class of the answer.
     pub class: Class,
-    /// The service's clock when it answered, in whole seconds. Trusted only together with an
+    /// `Date`: the time of the answer, by the service's clock, in whole seconds. Ignored without an
     /// `x-ms-request-id`: a proxy's page must not set our clock.
     pub date: Option<DateTime<Utc>>,
     /// `Last-Modified`: time of the last write of the blob, by the service's clock, in whole
@@ -32,14 +32,14 @@ pub struct Answer {
     pub last_modified: Option<DateTime<Utc>>,
     /// The blob's ETag.
     pub etag: Option<ETag>,
-    /// `x-ms-lease-id`: the current holder of the lease. A lease operation succeeded only if it is
-    /// our id (Azurite renews any lease).
+    /// `x-ms-lease-id`: the current lease id. A lease operation succeeded only if this is our id,
+    /// because Azurite renews any lease.
     pub lease: Option<LeaseId>,
     /// `x-ms-lease-time`: seconds until a broken lease ends, approximately.
     pub lease_time: Option<u32>,
     /// The properties of a successful read, including a read of the content.
     pub properties: Option<Properties>,
-    /// `x-ms-version-id`: set if the account keeps every version of a blob.
+    /// True if the answer has an `x-ms-version-id`: the account keeps every version of a blob.
     pub has_version_id: bool,
     /// The service's reason for a refusal, if the answer has more than a code.
     pub detail: Option<String>,
@@ -58,20 +58,20 @@ pub struct Properties {
     pub metadata: Metadata,
 }
 
-/// `x-ms-lease-state` (REST: *Lease Blob*).
+/// The state of a lease: `x-ms-lease-state` (REST: *Lease Blob*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
-    /// Free: acquire.
+    /// Free: it can be acquired.
     Available,
-    /// Held, and ends unless it is renewed.
+    /// Held, and expires unless it is renewed.
     Leased,
     /// Held without an end (`x-ms-lease-duration: infinite`). No candidate acquires such a lease.
     Infinite,
-    /// Its period ended without renewal: acquire.
+    /// Its period ended without a renewal: it can be acquired.
     Expired,
-    /// Broken, and the break period still runs: wait.
+    /// Broken, and the break period still runs: it cannot be acquired yet.
     Breaking,
-    /// Broken for good: acquire.
+    /// Broken, and the break period is over: it can be acquired.
     Broken,
 }
 
@@ -84,7 +84,8 @@ pub enum Class {
     MissingBlob,
     /// 404: the container does not exist.
     MissingContainer,
-    /// 409: the state of the lease (or of the container) forbids it; the code tells why.
+    /// 409: the state of the lease (or of the container) forbids the operation; the code has the
+    /// reason.
     Conflict,
     /// 412 `ConditionNotMet`: the blob was written since it was read. 304: its content is
     /// unchanged.
@@ -93,16 +94,16 @@ pub enum Class {
     LeaseMismatch,
     /// 400, 401, 403 and every other 4xx: configuration, key, permission or clock.
     Refused,
-    /// 408, 429 and 5xx: unknown whether it was applied; retry.
+    /// 408, 429 and 5xx: the request may have been applied; retry.
     Unavailable,
-    /// A success without its required content, another success, 1xx, 3xx: unknown whether it was
+    /// A success without its required content, another success, 1xx, 3xx: the request may have been
     /// applied.
     Nonsense,
 }
 
 impl Answer {
-    /// Parses the answer to an operation. Header names count in any case. The first of repeated
-    /// headers counts, and values that are not UTF-8 are ignored.
+    /// Parses the answer to an operation. Header names match in any case. Of repeated headers the
+    /// first counts, and values that are not UTF-8 are ignored.
     pub fn from_parts(operation: &Operation, status: u16, headers: &[(String, Vec<u8>)]) -> Answer {
         let headers = Headers(headers);
         let code = headers.get("x-ms-error-code").filter(|code| is_code(code)).map(String::from);
@@ -151,7 +152,8 @@ impl Answer {
         }
     }
 
-    /// Adds the body: the body of an error may have the reason (REST: *Status and error codes*).
+    /// Adds the service's reason from the body of an error, if it has one (REST: *Status and error
+    /// codes*).
     #[must_use]
     pub fn with_body(mut self, body: &[u8]) -> Answer {
         if self.status >= 400 {
@@ -160,7 +162,7 @@ impl Answer {
         self
     }
 
-    /// Adds the page of a list from the body.
+    /// Adds the page of a list from the body of a success.
     #[must_use]
     pub fn with_page(mut self, body: &[u8]) -> Answer {
         if self.class == Class::Done {
@@ -170,7 +172,7 @@ impl Answer {
     }
 }
 
-/// Maximum length of the service's text that is shown.
+/// Maximum characters of the service's text in a message.
 const MAX_DETAIL: usize = 300;
 
 /// Returns the text of an error besides its code, in one line.
@@ -181,12 +183,12 @@ fn error_detail(body: &[u8]) -> Option<String> {
     let text = core::str::from_utf8(body).ok()?;
     let (_, rest) = cut(text, "<AuthenticationErrorDetail>")?;
     let (detail, _) = cut(rest, "</AuthenticationErrorDetail>")?;
-    // "string to sign" of a key, "String to sign" of a SAS.
+    // The text has "string to sign" for a key, and "String to sign" for a SAS.
     if cut(detail, "tring to sign").is_some() {
         return None;
     }
-    // Drops the current time of an expired SAS. It would make the same problem a new one each
-    // second.
+    // Drops the current time from the text about an expired SAS. With it, the same problem would
+    // look new each second.
     let detail = cut(detail, " - Current [").map_or(detail, |(detail, _)| detail);
     let line: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line: String = line.trim().chars().take(MAX_DETAIL).collect();
@@ -243,7 +245,7 @@ fn expected_status(operation: &Operation) -> u16 {
     }
 }
 
-/// Returns true if the text looks like a code; others stay out of logs.
+/// Returns true if the text has the form of a code. Other texts are not logged.
 fn is_code(code: &str) -> bool {
     (1..=80).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -256,7 +258,7 @@ impl<'a> Headers<'a> {
         core::str::from_utf8(value).ok().map(str::trim)
     }
 
-    /// Returns the tenant that the service expects tokens of:
+    /// Returns the service's challenge, which names the tenant whose tokens it accepts:
     /// `Bearer authorization_uri=... resource_id=...`.
     fn expected_identity(&self) -> Option<String> {
         let challenge = self.get("www-authenticate")?;
@@ -322,22 +324,22 @@ pub struct Page {
 /// A blob in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name inside the container.
+    /// The blob's name inside the container.
     pub name: String,
-    /// Its version, as in an answer about the blob itself.
+    /// The blob's ETag, in the same form as in an answer about the blob itself.
     pub etag: ETag,
-    /// Time between its last write and the answer, by the service's clock, in whole seconds. Zero
-    /// if the answer does not state it.
+    /// Time between the blob's last write and the answer, by the service's clock, in whole seconds.
+    /// Zero if the answer does not state it.
     pub age: Duration,
-    /// True if its lease is held, or if the answer does not state that it is free.
+    /// True if the blob's lease is held, or if the answer does not state that it is free.
     pub leased: bool,
-    /// Its metadata; names in lower case.
+    /// The blob's metadata; names in lower case.
     pub metadata: Metadata,
 }
 
 impl Page {
-    /// Parses the body of an answer of that `date`. None if it is not such a page, or if it is
-    /// incomplete.
+    /// Parses the body of an answer; `date` is the answer's. Returns `None` if the body is not a
+    /// page, or if it is incomplete.
     pub fn parse(body: &[u8], date: Option<DateTime<Utc>>) -> Option<Self> {
         let text = core::str::from_utf8(body).ok()?;
         let document = Document::parse(text.trim_start_matches('\u{feff}')).ok()?;
@@ -365,7 +367,7 @@ impl Entry {
             date.zip(modified).map(|(date, modified)| date.timestamp() - modified.timestamp());
         let age = age.and_then(|seconds| u64::try_from(seconds).ok());
         let etag = node_text(child(properties, "Etag")?);
-        // A list leaves the quotes out.
+        // A list states ETags without quotes.
         let etag = ETag::parse(&format!("\"{}\"", etag.trim_matches('"')))?;
         let state = child(properties, "LeaseState").map(node_text);
         let free_states = ["available", "expired", "broken"];

@@ -1,4 +1,4 @@
-//! The blob of an election: its name, `container/blob`, the ids of its lease (protocol.md §1), and
+//! The blob of an election: its name (`container/blob`), the ids of its lease (protocol.md §1), and
 //! its metadata.
 
 use core::fmt;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 use uuid::{Builder, Uuid};
 
-/// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
-/// blobs, and metadata*).
+/// The names of a container and of a blob in it, both valid by Azure's rules (REST: *Naming and
+/// referencing containers, blobs, and metadata*).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobName {
     container: String,
@@ -19,17 +19,18 @@ pub struct BlobName {
 /// Maximum characters of a blob's name.
 const LONGEST: usize = 1024;
 
-/// Characters that are not encoded in a path: RFC 3986 unreserved characters, and the slash.
+/// Characters that are encoded in a path: all except the slash and the unreserved characters of
+/// RFC 3986.
 const ENCODED: &AsciiSet = &encoding::UNRESERVED.remove(b'/');
 
 /// The longest suffix of a side blob.
 const LONGEST_SUFFIX: &str = ".candidates";
 
 impl BlobName {
-    /// Parses `container/blob`; the blob's own name may hold more slashes.
+    /// Parses `container/blob`; the blob's own name may contain more slashes.
     ///
     /// # Errors
-    /// Every rule that the name breaks, a sentence each.
+    /// Returns one sentence for each rule that the name breaks.
     pub fn parse(text: &str) -> Result<BlobName, Vec<String>> {
         let Some((container, blob)) = text.split_once('/') else {
             return Err(vec![
@@ -66,25 +67,25 @@ impl BlobName {
         encoded_path(&[&self.container, &self.blob])
     }
 
-    /// Returns `/container/blob.successor` and the like, percent-encoded.
+    /// Returns the path of a side blob, such as `/container/blob.successor`, percent-encoded.
     pub fn side_blob_path(&self, blob: SideBlob) -> String {
         self.path() + blob.suffix()
     }
 
-    /// Returns the name of that blob for messages.
+    /// Returns the name of a side blob for messages.
     pub fn side_blob_name(&self, blob: SideBlob) -> String {
         self.to_string() + blob.suffix()
     }
 
-    /// Returns the blob next to this one with that suffix: `container/blob.SUFFIX`.
+    /// Returns the name of the blob next to this one with a suffix: `container/blob.SUFFIX`.
     ///
     /// # Errors
-    /// Every rule that its name breaks, a sentence each.
+    /// Returns one sentence for each rule that the name breaks.
     pub fn side_blob(&self, suffix: &str) -> Result<BlobName, Vec<String>> {
         Self::parse(&format!("{self}.{suffix}"))
     }
 
-    /// Returns true if the names of those blobs are short enough for a blob.
+    /// Returns true if the name of every [`SideBlob`] of this blob is within the maximum length.
     pub fn may_have_side_blobs(&self) -> bool {
         self.blob.chars().count() + LONGEST_SUFFIX.len() <= LONGEST
     }
@@ -167,17 +168,17 @@ fn check_blob(name: &str, broken_rules: &mut Vec<&'static str>) {
     if name.split('/').count() > 254 {
         broken_rules.push("a blob's name has at most 254 parts between slashes");
     }
-    // Addresses drop "." and "..", and the service drops a dot at the end.
+    // Clients remove the parts "." and ".." from a URL, and the service removes a dot at the end.
     if name.split('/').any(|part| part.ends_with('.')) {
         broken_rules.push("no part of a blob's name ends with a dot");
     }
 }
 
-/// A lease id in Azure's form: a GUID, sent in lower case with dashes. A client that knows it holds
-/// the lease. There is one for each attempt to win a term.
+/// A lease id in Azure's form: a GUID, sent in lower case with dashes. Each attempt to win a term
+/// has its own.
 ///
-/// It is secret in logs, because any client that knows it can release the lease. `Debug` prints
-/// nothing of it; `Display` is for the wire only.
+/// A lease id is a secret: any client that knows the current one can renew and release the lease.
+/// `Debug` prints nothing of it; `Display` is for the wire only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeaseId(Uuid);
 
@@ -190,13 +191,13 @@ impl LeaseId {
     /// Parses every spelling that the service accepts: dashed, plain hex, `{braced}`,
     /// `(parenthesised)`, in any case.
     ///
-    /// `None` for everything else; nothing is trimmed.
+    /// Returns `None` for everything else. Blanks are not trimmed.
     pub fn parse(text: &str) -> Option<LeaseId> {
         let unbraced = match text.as_bytes() {
             [b'{', .., b'}'] | [b'(', .., b')'] => text.get(1..text.len() - 1)?,
             _ => text,
         };
-        // The library knows more spellings.
+        // The library accepts more spellings than the service.
         let is_known_form = unbraced.len() == 36 || text.len() == 32;
         Uuid::try_parse(unbraced).ok().filter(|_| is_known_form).map(LeaseId)
     }
@@ -214,10 +215,10 @@ impl fmt::Debug for LeaseId {
     }
 }
 
-/// Names and values, sorted by name, without duplicates.
+/// The metadata of a blob: names and values, sorted by name. Each name occurs once.
 ///
-/// A sorted list, since there are a dozen entries at most, and the standard map would be a
-/// twentieth of the component.
+/// A sorted list is enough, since there are a dozen entries at most. The standard map would make up
+/// a twentieth of the component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata(Vec<(String, String)>);
 
@@ -257,7 +258,7 @@ impl Metadata {
         self.0
     }
 
-    /// Returns the position of `name`, or where to insert it.
+    /// Returns the index of `name`. If it is absent, the error is the index to insert it at.
     fn position(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(other, _)| other.as_str().cmp(name))
     }

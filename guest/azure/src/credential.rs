@@ -18,11 +18,11 @@ pub enum Credential {
     Sas(Sas),
     /// A token of Microsoft Entra ID that another program requested.
     Token(Secret),
-    /// An identity that requests tokens.
+    /// An identity, for which tokens are requested.
     Identity(Identity),
 }
 
-/// The means of authorisation of a request: the credential itself, or a token that was requested
+/// The source of a request's authorisation: the credential itself, or a token that was requested
 /// with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthSource {
@@ -41,12 +41,12 @@ pub enum Authorization<'a> {
     Sas(&'a Sas),
     /// A bearer token.
     Bearer(&'a Secret),
-    /// No authorisation: a token is needed first.
+    /// No authorisation: a token must be requested first.
     Nothing,
 }
 
 impl Credential {
-    /// Returns the authorisation of a request with that source.
+    /// Returns the authorisation of a request. Only for an identity it depends on `source`.
     pub fn authorization<'a>(&'a self, source: &'a AuthSource) -> Authorization<'a> {
         match (self, source) {
             (Self::SharedKey(key), _) => Authorization::SharedKey(key),
@@ -73,7 +73,7 @@ pub struct Problem {
     pub advice: String,
 }
 
-/// Parameters that belong to a request and not to a signature.
+/// Parameters that belong to a request and not to a SAS.
 const REQUEST_PARAMETERS: [&str; 4] = ["comp", "restype", "timeout", "snapshot"];
 
 const COPY_IT: &str = "copy the SAS again, from its sv= to its sig=, as the portal or \
@@ -85,10 +85,10 @@ const COPY_IT: &str = "copy the SAS again, from its sv= to its sig=, as the port
 pub struct Sas(Secret);
 
 impl Sas {
-    /// Parses a token, with or without the question mark in front.
+    /// Parses a SAS, with or without the question mark in front.
     ///
     /// # Errors
-    /// All problems that prevent the token from reading an election's blob.
+    /// Returns all problems of a SAS that cannot be used to read an election's blob.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let text = text.trim();
         let sas = Self(Secret::from(text.strip_prefix('?').unwrap_or(text)));
@@ -101,12 +101,12 @@ impl Sas {
         self.0.reveal()
     }
 
-    /// Returns true if it may be used over TLS only.
+    /// Returns true if the SAS may be used over TLS only.
     pub fn is_https_only(&self) -> bool {
         self.get("spr") == Some("https")
     }
 
-    /// Returns a note for the operator about its period of validity.
+    /// Returns a note for the operator about the start or the end of the validity of the SAS.
     pub fn validity_note(&self, now: DateTime<Utc>) -> Option<String> {
         match self.validity_bounds() {
             (_, Some(expiry)) if expiry <= now => Some(format!(
@@ -121,27 +121,27 @@ impl Sas {
         }
     }
 
-    /// Returns the start and the end of its validity, if stated.
+    /// Returns the start and the end of the validity of the SAS, if stated.
     pub fn validity_bounds(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
         let bound = |name| self.get(name).and_then(parse_time);
         (bound("st"), bound("se"))
     }
 
-    /// Returns true if it is for a single blob.
+    /// Returns true if the SAS is for a single blob.
     pub fn is_for_one_blob(&self) -> bool {
         self.get("sr") == Some("b")
     }
 
-    /// Returns true if it may allow the creation of containers: only an account SAS with resource
-    /// type `c` can.
+    /// Returns true if the SAS may allow the creation of containers: only an account SAS with
+    /// resource type `c` can.
     pub fn can_create_containers(&self) -> bool {
         let has_any =
             |name, letters: &[char]| self.get(name).is_some_and(|set| set.contains(letters));
         has_any("srt", &['c']) && has_any("sp", &['c', 'w'])
     }
 
-    /// Returns true if it permits the operations of a letter of `sp`. With a stored access policy
-    /// (`si`) only the service knows, and this is true.
+    /// Returns true if the SAS permits the operations of a letter of `sp`. Also returns true if it
+    /// has a stored access policy (`si`), whose permissions only the service knows.
     pub fn permits(&self, letter: u8) -> bool {
         let letters = self.get("sp").unwrap_or_default();
         self.get("si").is_some() || letters.as_bytes().contains(&letter)
@@ -166,7 +166,7 @@ impl Sas {
         if !self
             .query()
             .bytes()
-            // The service reads a `+` as a blank: it shows that the SAS was decoded in transit.
+            // A `+`, which the service reads as a blank, shows that the SAS was decoded in transit.
             .all(|byte| byte.is_ascii_graphic() && !b"\"#+<>\\^`{|}".contains(&byte))
         {
             complain("the SAS has characters that cannot be in one".into(), COPY_IT);
@@ -230,7 +230,7 @@ impl Sas {
 /// Parses the ISO 8601 forms that a SAS may have.
 fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     let text = String::from_utf8(encoding::percent_decode(text)).ok()?;
-    // A day, or a time without seconds, counts as its beginning.
+    // A date without a time means the start of that day; one without seconds, of that minute.
     let full_time = match text.len() {
         10 => format!("{text}T00:00:00Z"),
         17 => text.replace('Z', ":00Z"),

@@ -1,32 +1,35 @@
 //! Text forms of values in requests and answers: percent-encoding (RFC 3986, 2.1), dates in HTTP
 //! and instants in RFC 3339.
 //!
-//! Percent-encoding works on bytes: an encoded character may be any. A date in HTTP has the form
-//! of RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`; no other form is sent or accepted.
+//! A date in HTTP has the form of RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`; no other form is sent
+//! or accepted.
 
 use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Timelike, Utc};
 pub use percent_encoding::AsciiSet;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tenure_base::prelude::*;
 
-/// The unreserved characters of RFC 3986 remain; all others are encoded.
+/// The set of all characters except the unreserved ones of RFC 3986.
 pub const UNRESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Only letters and digits remain.
+/// The set of all characters except ASCII letters and digits.
 pub const ALL: &AsciiSet = NON_ALPHANUMERIC;
 
-/// Encodes all characters of the set as `%` and two digits.
+/// Encodes the characters of the set, and all non-ASCII characters: each byte becomes `%` and two
+/// hexadecimal digits.
 pub fn percent_encode(text: &str, set: &'static AsciiSet) -> String {
     utf8_percent_encode(text, set).to_string()
 }
 
-/// Decodes the bytes. A `%` that is not followed by two digits remains.
+/// Decodes to bytes, which need not be UTF-8. A `%` without two hexadecimal digits after it
+/// remains.
 pub fn percent_decode(text: &str) -> Vec<u8> {
     percent_decode_str(text).collect()
 }
 
-/// Decodes text; invalid parts become the replacement character.
+/// Decodes to text. Invalid UTF-8 becomes the replacement character. A `%` without two hexadecimal
+/// digits after it remains.
 pub fn percent_decode_text(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
@@ -57,16 +60,16 @@ pub fn format_http_date(date: DateTime<Utc>) -> String {
     text
 }
 
-/// Appends two digits. Every request has a date or two, and the library's formatting takes several
-/// times as long.
+/// Appends the last two digits of a number. Every request has a date or two, and the library's
+/// formatting takes several times as long.
 fn two_digits(text: &mut String, number: u32) {
     for digit in [number / 10, number % 10] {
         text.push(char::from_digit(digit % 10, 10).unwrap_or('0'));
     }
 }
 
-/// Parses a `Date` header. `None` for everything that is not an RFC 1123 date in GMT. The day's
-/// name is not checked.
+/// Parses a `Date` header. Returns `None` if it is not an RFC 1123 date in GMT. The name of the
+/// weekday is not checked.
 pub fn parse_http_date(text: &str) -> Option<DateTime<Utc>> {
     let (_, text) = text.trim().split_once(',')?;
     let mut parts = text.strip_prefix(' ')?.split(' ');
@@ -91,13 +94,14 @@ fn digits(text: &str, length: usize) -> Option<u32> {
     if only_digits { text.parse().ok() } else { None }
 }
 
-/// Formats it in UTC, such as `2026-01-02T03:04:05Z`, with 3, 6 or 9 digits for a part of a second.
+/// Formats a date in UTC, such as `2026-01-02T03:04:05Z`. A fraction of a second has 3, 6 or 9
+/// digits.
 pub fn format_rfc3339(date: DateTime<Utc>) -> String {
     date.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// Parses the output of [`format_rfc3339`], also with another offset. A leap second (60) counts as
-/// the last second of its minute.
+/// Parses a date in RFC 3339 with any offset. A leap second (60) counts as the last second of its
+/// minute.
 pub fn parse_rfc3339(text: &str) -> Option<DateTime<Utc>> {
     let date = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
     date.with_nanosecond(date.nanosecond() % 1_000_000_000)

@@ -16,8 +16,8 @@ impl Endpoint {
     /// Parses an `http://` or `https://` address. One slash at the end is dropped.
     ///
     /// # Errors
-    /// The problem as a predicate, such as "has a query". It never quotes the address, which can
-    /// hold a secret.
+    /// Returns the problem as a predicate, such as "has a query". It never quotes the address,
+    /// which can hold a secret.
     pub fn parse(url: &str) -> Result<Endpoint, &'static str> {
         const NO_ADDRESS: &str = "is not an http:// or https:// address";
         let (scheme, rest) = url.split_once(':').ok_or(NO_ADDRESS)?;
@@ -51,8 +51,9 @@ impl Endpoint {
     /// Parses the address of an account, which has no path if its host names the account.
     ///
     /// # Errors
-    /// Same as [`parse`](Self::parse). A path would be taken for the parent of the container, and
-    /// name another blob.
+    /// Fails like [`parse`](Self::parse), and if there is a path although the host names the
+    /// account. The service would take the path for the container, so each request would reach
+    /// another blob.
     pub fn parse_account(url: &str) -> Result<Endpoint, &'static str> {
         let endpoint = Self::parse(url)?;
         match !endpoint.prefix.is_empty() && cut(endpoint.host(), ".blob.").is_some() {
@@ -71,7 +72,7 @@ impl Endpoint {
         name.into()
     }
 
-    /// Returns the account's name if the address states it. None for a custom domain.
+    /// Returns the account's name if the address states it. A custom domain does not.
     pub fn account_in_url(&self) -> Option<String> {
         if cut(self.host(), ".blob.").is_some() {
             return self.host().split('.').next().map(Into::into);
@@ -157,7 +158,8 @@ pub fn check_authority(authority: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Returns true for labels of letters, digits, hyphens and underscores, with dots between them.
+/// Returns true if the text has the form of a host name: labels of letters, digits, hyphens and
+/// underscores, with dots between them.
 pub(super) fn is_host(host: &str) -> bool {
     host.split('.').all(|label| {
         !label.is_empty()
@@ -166,7 +168,7 @@ pub(super) fn is_host(host: &str) -> bool {
 }
 
 fn check_prefix(prefix: &str) -> Result<(), &'static str> {
-    // RFC 3986, path.
+    // The characters that RFC 3986 allows in a path.
     let is_allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%/!$&'()*+,;=:@".contains(&byte);
     if !prefix.bytes().all(is_allowed) {

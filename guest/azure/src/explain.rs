@@ -1,5 +1,5 @@
-//! The meaning of an answer, with advice: one readable sentence, never a secret. Also the
-//! permission that each operation needs.
+//! Explanations of answers for operators, with advice, and the permissions that operations need. No
+//! explanation contains a secret.
 
 use super::account::Account;
 use super::answer::{Answer, Class};
@@ -10,7 +10,7 @@ use tenure_base::prelude::*;
 
 impl Answer {
     /// Returns one sentence for a log or a status page: the refused operation, the reason and the
-    /// advice. The advice is for the account's credential.
+    /// advice. The advice fits the kind of the account's credential.
     ///
     /// The text holds no key, signature or lease id.
     pub fn explain(&self, operation: &Operation, election: &BlobName, account: &Account) -> String {
@@ -46,7 +46,7 @@ impl Answer {
     fn class_text(&self, operation: &Operation, credential: &Credential) -> &'static str {
         let code = self.code.as_deref().unwrap_or("");
         match self.class {
-            // Only for a lease that differs from ours.
+            // A success needs an explanation only if its lease id is not ours.
             Class::Done => "the answer names a different lease, so the request did not act on ours",
             Class::MissingBlob => {
                 "the blob does not exist; if an election ran on it, it was deleted, and the \
@@ -257,15 +257,15 @@ fn unavailable_text(status: u16, code: &str) -> &'static str {
 /// data operations*). The page on security has the same table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
-    /// Permission letters of a SAS. One of them is enough.
+    /// Permission letters of a SAS, such as `c or w`: one of them is enough.
     pub letters: &'static str,
     /// Data action of a role, without its prefix `Microsoft.Storage/storageAccounts/blobServices/`.
     pub data_action: &'static str,
 }
 
 impl Permission {
-    /// Describes the permission in terms of the credential in use. An account key has all
-    /// permissions.
+    /// Describes the permission in terms of the credential in use. For an account key, which has
+    /// all permissions, it describes both the SAS and the role.
     pub fn describe(self, credential: &Credential) -> String {
         let Self { letters, data_action } = self;
         match credential {

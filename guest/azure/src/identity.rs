@@ -17,7 +17,7 @@ use super::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
-/// The audience of the tokens. The same in every cloud.
+/// The audience of the tokens, which is the same in every cloud.
 pub const AUDIENCE: &str = "https://storage.azure.com";
 
 /// The authority of the public cloud.
@@ -39,27 +39,27 @@ pub enum Identity {
     Imds {
         /// The metadata service.
         endpoint: Endpoint,
-        /// Selects one of several identities.
+        /// Client id that selects one of several identities.
         client: Option<String>,
     },
     /// The managed identity of App Service, Functions and Container Apps.
     Endpoint {
         /// `IDENTITY_ENDPOINT`.
         endpoint: Endpoint,
-        /// `IDENTITY_HEADER`: proves that the request comes from within.
+        /// `IDENTITY_HEADER`: proves that the request comes from within the app.
         header: Secret,
-        /// Selects one of several identities.
+        /// Client id that selects one of several identities.
         client: Option<String>,
     },
     /// An application of Entra ID.
     Application {
         /// The authority host.
         authority: Endpoint,
-        /// The directory.
+        /// The directory (tenant) of the application.
         tenant: String,
-        /// The application.
+        /// Client id of the application.
         client: String,
-        /// Its proof of identity.
+        /// The application's proof of identity.
         proof: Proof,
     },
 }
@@ -67,9 +67,9 @@ pub enum Identity {
 /// An application's proof of identity.
 #[derive(Clone, Debug)]
 pub enum Proof {
-    /// A secret of its own.
+    /// A client secret of the application.
     Secret(Secret),
-    /// A token of an issuer that Entra ID trusts for it (workload identity).
+    /// A token from an issuer that Entra ID trusts for the application (workload identity).
     Assertion(Secret),
 }
 
@@ -81,7 +81,7 @@ pub fn authority_for(endpoint: &Endpoint) -> &'static str {
 }
 
 impl Identity {
-    /// Returns the origin of the token requests.
+    /// Returns scheme, host and port of the endpoint that issues the tokens.
     pub fn origin(&self) -> &str {
         match self {
             Self::Imds { endpoint, .. }
@@ -90,7 +90,7 @@ impl Identity {
         }
     }
 
-    /// Returns its name for messages.
+    /// Returns a description of the identity for messages.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Imds { .. } => "the managed identity of this machine",
@@ -100,7 +100,8 @@ impl Identity {
         }
     }
 
-    /// Returns true if a text of the endpoint holds this identity's secret.
+    /// Returns true if a text from the endpoint contains this identity's secret, or its first 16
+    /// bytes.
     pub fn is_quoted_in(&self, text: &str) -> bool {
         let secret = match self {
             Self::Imds { .. } => return false,
@@ -109,7 +110,7 @@ impl Identity {
                 proof: Proof::Secret(secret) | Proof::Assertion(secret), ..
             } => secret,
         };
-        // The text may be truncated.
+        // The text may be truncated, so the beginning of the secret is enough.
         let secret = secret.reveal();
         cut(text, secret.get(..16).unwrap_or(secret)).is_some()
     }
@@ -179,32 +180,32 @@ fn form(client: &str, proof: &Proof) -> String {
     fields.collect::<Vec<_>>().join("&")
 }
 
-/// Maximum length of the error text that is shown.
+/// Maximum characters of a response's error text in a message.
 const MOST_SHOWN: usize = 300;
 
-/// Minimum seconds for which a token with an absolute end is tried.
+/// Minimum validity of a token whose end is stated as a date, in seconds.
 const LEAST_VALIDITY: u64 = 60;
 
-/// Maximum validity of a token.
+/// Maximum validity of a token. A response that states more is shortened to this.
 const LONGEST_VALIDITY: Duration = Duration::from_secs(24 * 3600);
 
 /// A token and its validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The text for the header.
+    /// The text for the header `authorization`.
     pub secret: Secret,
-    /// Time of validity, from the moment of the response.
+    /// Period of validity, from the receipt of the response.
     pub valid_for: Duration,
 }
 
 /// The reason why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenError {
-    /// The identity is refused; the readable text of the response.
+    /// The endpoint refused the identity. Contains the error text of the response.
     Refused(String),
-    /// Retry later: the endpoint is not ready, or throttles.
+    /// The endpoint is not ready or throttles: retry later. Contains the HTTP status.
     Unavailable(u16),
-    /// The response is not from an identity endpoint.
+    /// The response is not a valid one of an identity endpoint. Contains the reason.
     Nonsense(&'static str),
 }
 
@@ -240,20 +241,20 @@ impl JsonBody {
 }
 
 impl Token {
-    /// Parses a response. `now` is the time of day of its receipt, for responses with an absolute
-    /// end.
+    /// Parses a response. `now` is the date of its receipt, which responses with an absolute end
+    /// need.
     ///
     /// Endpoints state a token's end as `expires_in` (seconds) or as `expires_on` (seconds since
     /// 1970). Each can be a number or a string, with or without decimals; `expires_on` can also be
     /// a date in one of three forms.
     ///
     /// # Errors
-    /// There is no token in it.
+    /// Fails if the response contains no valid token.
     pub fn from_response(status: u16, body: &[u8], now: DateTime<Utc>) -> Result<Self, TokenError> {
         let body = JsonBody::parse(body);
         match status {
             200 => {}
-            // The metadata service restarts (410), or does not know its identity yet (404).
+            // The metadata service is restarting (410), or does not know its identity yet (404).
             404 | 408 | 410 | 429 | 500..=599 => return Err(TokenError::Unavailable(status)),
             400..=499 => return Err(TokenError::Refused(error_text(status, body))),
             _ => return Err(TokenError::Nonsense("this is not an answer of an identity endpoint")),
@@ -263,7 +264,7 @@ impl Token {
         let token = token.ok_or(TokenError::Nonsense("the answer has no access_token"))?;
         let now = u64::try_from(now.timestamp()).unwrap_or(0);
         let (expires_in, expires_on) = (body.value("expires_in"), body.value("expires_on"));
-        // With a wrong clock the token can look expired. Then the service decides.
+        // With a wrong clock, a valid token can look expired. It is used: the service decides.
         let seconds_left =
             || Some(expires_on.and_then(instant)?.saturating_sub(now).max(LEAST_VALIDITY));
         match expires_in.and_then(whole_seconds).or_else(seconds_left) {
@@ -280,7 +281,7 @@ impl Token {
     }
 }
 
-/// Parses seconds, without their decimals.
+/// Parses a number of seconds, and drops its decimals.
 fn whole_seconds(text: &str) -> Option<u64> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     decimals.bytes().all(|byte| byte.is_ascii_digit()).then(|| whole.parse().ok()).flatten()
@@ -297,7 +298,7 @@ fn instant(text: &str) -> Option<u64> {
     u64::try_from(date.timestamp()).ok()
 }
 
-/// Converts the month-first forms to RFC 3339.
+/// Converts a date that begins with its month to RFC 3339: the last two forms of [`instant`].
 fn month_first_to_rfc3339(text: &str) -> Option<String> {
     let mut parts = text.split_ascii_whitespace();
     let mut date = parts.next()?.split('/');
@@ -321,11 +322,11 @@ pub fn is_token(text: &str) -> bool {
 /// Returns the error of the response, in one line.
 fn error_text(status: u16, body: Option<JsonBody>) -> String {
     let body = body.unwrap_or_default();
-    // App Service calls it a message.
+    // App Service names this member `message`.
     let description = body.text("error_description").or(body.text("message"));
     let parts = [body.text("error"), description];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
-    // The rest are support ids and times, which differ at each try.
+    // The rest of the text is support ids and times, which differ in each response.
     let text_before = |text, mark| cut(text, mark).map_or(text, |(head, _)| head);
     let text = text_before(text_before(&text, "Trace ID:"), "Current time:").trim();
     let characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });

@@ -2,8 +2,8 @@
 //!
 //! Pure: this crate sends nothing, waits for nothing and reads no clock. An [`Operation`] becomes a
 //! signed [`Request`]. The response becomes an [`Answer`], whose [`Class`] is all that a decision
-//! needs. Names, keys and lease ids are types that are validated on creation. Secrets are not
-//! printed.
+//! needs. Names, keys and lease ids have types of their own, which are validated on creation.
+//! `Debug` prints no secret.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]

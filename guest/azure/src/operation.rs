@@ -11,11 +11,12 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// The service's version that every request states (`x-ms-version`). All Azurites in use know it.
+/// The version of the service's API that every request states (`x-ms-version`). All versions of
+/// Azurite in use support it.
 pub const API_VERSION: &str = "2021-12-02";
 
-/// One version of a blob's content and metadata, in the service's form, with its quotes. Lease
-/// operations do not change it.
+/// The ETag of a blob, which identifies one version of its content and metadata. Has the service's
+/// form, with quotes. Lease operations do not change it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ETag(pub String);
 
@@ -33,7 +34,7 @@ pub enum Operation {
     /// *Get Blob Properties* (HEAD): lease state, record and ETag from one answer (protocol.md
     /// §4.1).
     Read {
-        /// With an id, the service answers 412 unless that id holds the lease.
+        /// With an id, the service answers 412 unless it is the current lease id.
         lease: Option<LeaseId>,
     },
     /// *Create Container*.
@@ -42,7 +43,7 @@ pub enum Operation {
     CreateBlob,
     /// *Lease Blob*, acquire (protocol.md §4.2). Repeating the same request is safe.
     Acquire {
-        /// The attempt's own id.
+        /// The lease id of this attempt.
         lease: LeaseId,
         /// Period of the lease: 15 to 60 seconds.
         seconds: u32,
@@ -51,33 +52,33 @@ pub enum Operation {
     },
     /// *Lease Blob*, renew (protocol.md §5). Repeating the same request is safe.
     Renew {
-        /// The id that holds the lease.
+        /// The current lease id.
         lease: LeaseId,
     },
     /// *Lease Blob*, change (protocol.md §7.2): gives the lease another id, without a new period.
     Change {
-        /// The id that holds the lease.
+        /// The current lease id.
         lease: LeaseId,
-        /// The successor's id.
+        /// The successor's lease id.
         proposed: LeaseId,
     },
     /// *Lease Blob*, release (protocol.md §7.1). A repeated release gets 409.
     Release {
-        /// The id that holds the lease.
+        /// The current lease id.
         lease: LeaseId,
     },
     /// *Lease Blob*, break: ends any holder's lease. For operators, and for a follower of a leader
     /// whose promise has ended (protocol.md §13).
     Break {
-        /// Seconds (0 to 60) until it ends, never more than the remaining time; `None`: the
-        /// remaining time.
+        /// Seconds (0 to 60) until the lease ends. The lease ends no later than without the break.
+        /// `None`: it ends when it would end without the break.
         period: Option<u32>,
         /// Break only if the blob still has this version.
         if_match: Option<ETag>,
     },
     /// *Set Blob Metadata*: replaces the whole record (protocol.md §4.3 and §6).
     WriteMetadata {
-        /// The id that holds the lease.
+        /// The current lease id.
         lease: LeaseId,
         /// The version that this record replaces.
         if_match: ETag,
@@ -86,25 +87,25 @@ pub enum Operation {
     },
     /// *Get Blob Properties* (HEAD) of a side blob.
     ReadSideBlob(SideBlob),
-    /// *Put Blob*: writes an empty block blob with metadata as a side blob. It never overwrites an
-    /// unread version.
+    /// *Put Blob*: writes an empty block blob with metadata as a side blob. It overwrites only the
+    /// version in `replaces`.
     WriteSideBlob {
         /// The side blob.
         blob: SideBlob,
-        /// The version that it replaces. None: write only if there is no blob (`If-None-Match: *`).
+        /// The version to replace. `None`: write only if there is no blob (`If-None-Match: *`).
         replaces: Option<ETag>,
-        /// The same form as in a record.
+        /// Names and values, in the same form as in a record.
         metadata: Metadata,
     },
-    /// *Delete Blob*: deletes the test blob of `tenure check`, or a blob with content. No election
-    /// deletes anything.
+    /// *Delete Blob*: deletes the test blob of `tenure check`, or a blob with content. An election
+    /// deletes nothing.
     Delete {
-        /// The id that holds the lease, if there is one.
+        /// The current lease id, if the blob is leased.
         lease: Option<LeaseId>,
         /// Delete only if the blob still has this version.
         if_match: Option<ETag>,
     },
-    /// *Get Blob*: reads its content.
+    /// *Get Blob*: reads the content of the blob.
     ReadContent {
         /// Skip the content if the blob still has this version.
         if_none_match: Option<ETag>,
@@ -115,21 +116,21 @@ pub enum Operation {
         condition: WriteCondition,
         /// The complete content.
         content: String,
-        /// The same form as in a record.
+        /// Names and values, in the same form as in a record.
         metadata: Metadata,
     },
     /// *List Blobs* of the container, with metadata: one page.
     List {
         /// Common prefix of the names.
         prefix: String,
-        /// Start of the page, from the previous page.
+        /// Start of the page, from the previous page. `None`: the first page.
         marker: Option<String>,
     },
     /// *Get Account Information* (HEAD), for the container.
     ReadAccount,
 }
 
-/// Condition on the existing blob of a write.
+/// The condition of a write on the existing blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteCondition {
     /// Overwrite any version.
@@ -140,8 +141,8 @@ pub enum WriteCondition {
     IfMatch(ETag),
 }
 
-/// Maximum blobs in one page of a list: their metadata may have 8 KiB each, and an answer is read
-/// as a whole.
+/// Maximum blobs in one page of a list. The limit keeps answers small: the metadata of each blob
+/// may have 8 KiB, and an answer is read as a whole.
 pub const PAGE: usize = 1000;
 
 /// A kind of request.
@@ -192,7 +193,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns true if the request is about a blob next to the election's.
+    /// Returns true if the request reads or writes a [`SideBlob`].
     #[must_use]
     pub fn is_side_blob_request(self) -> bool {
         matches!(
@@ -206,7 +207,7 @@ impl Kind {
         )
     }
 
-    /// Returns its name for messages.
+    /// Returns the name of the kind for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadBlob => "read blob",
@@ -261,16 +262,16 @@ impl Operation {
         }
     }
 
-    /// Returns its name for messages.
+    /// Returns the name of the operation for messages.
     pub fn name(&self) -> &'static str {
         self.kind().name()
     }
 
     /// Returns the request with its authorisation.
     ///
-    /// `date` is the service's time as far as it is known: a request 15 minutes old is refused.
-    /// `timeout_seconds` (at least 1) makes the service give up in time, so that an abandoned
-    /// request is not applied late.
+    /// `date` is the current time by the service's clock, as far as it is known: the service
+    /// refuses a signed request that is 15 minutes old. `timeout_seconds` (at least 1) makes the
+    /// service give up in time, so that an abandoned request is not applied late.
     pub fn request(
         &self,
         account: &Account,
@@ -296,7 +297,7 @@ impl Operation {
         let query = format!("{}timeout={}", self.query(), timeout_seconds.max(1));
 
         let mut headers = Headers(Vec::with_capacity(12));
-        // The date is for the signature; a SAS and a token have their own times.
+        // Only a signature needs the date; a SAS and a token state their own validity.
         if matches!(authorization, Authorization::SharedKey(_)) {
             headers.add("x-ms-date", &encoding::format_http_date(date));
         }
@@ -462,7 +463,7 @@ impl Operation {
 struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    // Not inlined, since there are very many headers.
+    // Not inlined: it has many callers, and inlining would enlarge the component.
     #[inline(never)]
     fn add(&mut self, name: &str, value: &str) {
         self.0.push((name.into(), value.into()));

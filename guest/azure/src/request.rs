@@ -1,20 +1,20 @@
-//! A complete request: to the Blob service, or to a token endpoint.
+//! A complete request: to the Blob service, to a token endpoint, or to a webhook.
 
 use core::fmt;
 
 use super::secret::Secret;
 use tenure_base::prelude::*;
 
-/// The methods that are used.
+/// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// HEAD.
     Head,
     /// PUT.
     Put,
-    /// GET, for a token.
+    /// GET.
     Get,
-    /// POST, for a token.
+    /// POST, for tokens and webhooks only.
     Post,
     /// DELETE.
     Delete,
@@ -35,8 +35,8 @@ impl Method {
 
 /// A complete request, to be sent unchanged.
 ///
-/// A signed one is valid for 15 minutes after its date. `Debug` prints only the path and the header
-/// names: the query may hold a signature, and the values hold lease ids.
+/// A signed request is valid for 15 minutes after its date. `Debug` prints no query, header value
+/// or body: they may hold signatures, tokens and lease ids.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
     /// The method.

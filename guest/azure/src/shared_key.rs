@@ -1,8 +1,8 @@
 //! Shared Key: the signature of a request (REST: *Authorize with Shared Key*, version 2015-02-21
 //! and later).
 //!
-//! Pure and general, with any method and any headers: the component signs with it, and the embedded
-//! store verifies with it.
+//! The functions support any method and any headers: the component signs with them, and the
+//! embedded store verifies with them.
 
 use alloc::borrow::Cow;
 use core::cmp::Ordering;
@@ -20,7 +20,7 @@ use tenure_base::prelude::*;
 pub struct Key(Hmac<Sha256>);
 
 impl Key {
-    /// Parses the key as the portal shows it: base64. `None` if it is empty or not base64.
+    /// Parses the base64 text that the portal shows. Returns `None` if it is empty or not base64.
     pub fn from_base64(text: &str) -> Option<Key> {
         let bytes = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty())?;
         Hmac::new_from_slice(&bytes).ok().map(Key)
@@ -30,15 +30,15 @@ impl Key {
     pub fn sign(&self, string_to_sign: &str) -> String {
         let mut mac = self.0.clone();
         mac.update(string_to_sign.as_bytes());
-        // `encode` would check again that Base64 is text, which is 1 KB of component.
+        // `encode` would check that the Base64 is UTF-8, which adds 1 KB to the component.
         let mut signature = [0; 44];
         let _ = STANDARD.encode_slice(mac.finalize().into_bytes(), &mut signature);
         String::from_utf8_lossy(&signature).into_owned()
     }
 }
 
-/// Returns true if the text is Base64 of an HMAC-SHA256, as in a signature of a request or of a
-/// SAS.
+/// Returns true if the text is Base64 of 32 bytes: the form of an HMAC-SHA256, which signs a
+/// request or a SAS.
 pub fn is_signature(text: &str) -> bool {
     STANDARD.decode(text).is_ok_and(|bytes| bytes.len() == 32)
 }
@@ -54,7 +54,7 @@ pub fn authorization(account: &str, key: &Key, string_to_sign: &str) -> String {
     format!("SharedKey {account}:{}", key.sign(string_to_sign))
 }
 
-/// The headers that have a line of their own, in the order of the lines.
+/// The headers that have a line of their own in the text to sign, in the order of the lines.
 const STANDARD_HEADERS: [&str; 11] = [
     "content-encoding",
     "content-language",
@@ -73,7 +73,7 @@ const STANDARD_HEADERS: [&str; 11] = [
 /// query.
 ///
 /// `path` is the path exactly as sent, percent-encoded, without the query. `query` is decoded (see
-/// [`decoded_query`]). Header names count in any case. `account` is the account's name without
+/// [`decoded_query`]). Header names match in any case. `account` is the account's name without
 /// `-secondary`.
 pub fn string_to_sign(
     method: &str,
@@ -155,7 +155,7 @@ fn is_service_header(name: &str) -> bool {
     name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("x-ms-"))
 }
 
-/// Returns the text in lower case, which it mostly is already.
+/// Returns the name in lower case. Most names are already, so they are not copied.
 fn to_lower(name: &str) -> Cow<'_, str> {
     match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => Cow::Owned(name.to_ascii_lowercase()),
@@ -165,8 +165,8 @@ fn to_lower(name: &str) -> Cow<'_, str> {
 
 type Pair<'a> = (Cow<'a, str>, &'a str);
 
-/// Sorts by insertion and is stable. The standard sort, made for more than a dozen items, is 4 KB
-/// of code in the component for each order.
+/// Returns the pairs in the given order; equal pairs keep their order. Insertion is fast enough for
+/// a dozen pairs. The standard sort would add 4 KB to the component for each order.
 fn sorted<'a>(
     pairs: impl Iterator<Item = Pair<'a>>,
     order: fn(&Pair<'a>, &Pair<'a>) -> Ordering,
@@ -179,7 +179,7 @@ fn sorted<'a>(
     sorted
 }
 
-/// Splits the part of an address after `?`, and percent-decodes it. A `+` remains.
+/// Splits a query, without its `?`, into names and values, and percent-decodes them. A `+` remains.
 pub fn decoded_query(query: &str) -> Vec<(String, String)> {
     query
         .split('&')
@@ -195,7 +195,7 @@ pub fn decoded_query(query: &str) -> Vec<(String, String)> {
 /// digits, and digits before letters.
 fn service_order(one: &str, other: &str) -> Ordering {
     let is_alphanumeric = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
-    // Most names first differ in letters, which then decide: everything before them is equal.
+    // Most names first differ in a letter or digit, which decides: all before it is equal.
     match one.bytes().zip(other.bytes()).find(|(one, other)| one != other) {
         Some((one, other)) if is_alphanumeric(one) && is_alphanumeric(other) => {
             return one.cmp(&other);
@@ -208,6 +208,7 @@ fn service_order(one: &str, other: &str) -> Ordering {
 
 const PUNCTUATION: &[u8] = b"!#$%&*.^_`|~+";
 
+/// Returns the main weight of a byte. `None` if the byte counts only if all else is equal.
 fn weight(byte: u8) -> Option<u16> {
     match byte {
         b'-' | b'\'' => None,
@@ -219,6 +220,7 @@ fn weight(byte: u8) -> Option<u16> {
     }
 }
 
+/// Returns the weight that decides if all main weights are equal.
 fn minor_weight(byte: u8) -> u8 {
     match byte {
         b'\'' => 1,

@@ -6,8 +6,8 @@
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
-/// Units, the longest first, and their nanoseconds. The first spelling is written, but weeks are
-/// written in days.
+/// The spellings of each unit and its nanoseconds, the longest unit first. Output uses the first
+/// spelling, and days in place of weeks.
 const UNITS: [(&[&str], u64); 8] = [
     (&["w", "week", "weeks"], 604_800_000_000_000),
     (&["d", "day", "days"], 86_400_000_000_000),
@@ -19,7 +19,8 @@ const UNITS: [(&[&str], u64); 8] = [
     (&["ns"], 1),
 ];
 
-/// Parses numbers with units, with or without blanks. A number may have a fraction.
+/// Parses and adds up numbers with units, such as `1h 30m`; the blanks are optional. A number may
+/// have a fraction.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut nanos = 0_u64;
@@ -34,12 +35,12 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// Returns whole nanoseconds, the largest number if there are more.
+/// Returns whole nanoseconds, at most `u64::MAX`.
 pub fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns whole milliseconds, the largest number if there are more.
+/// Returns whole milliseconds, at most `u64::MAX`.
 pub fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
@@ -50,7 +51,7 @@ fn split(text: &str, is_member: fn(u8) -> bool) -> (&str, &str) {
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
-/// Parses one number with its unit, in nanoseconds; fractions of one are dropped.
+/// Parses one number with its unit, in nanoseconds. A fraction of a nanosecond is dropped.
 fn parse_part(number: &str, unit: &str) -> Option<u64> {
     let (_, mut unit) = *UNITS.iter().find(|(names, _)| names.contains(&unit))?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-/// The value of a member.
+/// The value of a member to write.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// `null`
@@ -67,7 +67,7 @@ impl Default for Object {
     }
 }
 
-/// Returns an array of JSON values.
+/// Returns an array. Each item is JSON already.
 #[must_use]
 pub fn array(items: impl IntoIterator<Item = String>) -> String {
     let mut text = "[".to_string();
@@ -81,7 +81,7 @@ pub fn array(items: impl IntoIterator<Item = String>) -> String {
     text
 }
 
-/// Returns a string with its quotation marks.
+/// Returns `value` as JSON: escaped and in quotation marks.
 #[must_use]
 pub fn string(value: &str) -> String {
     let mut text = String::new();
@@ -136,7 +136,7 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
-/// The value of a member.
+/// The value of a member that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     /// A string, without its escapes.
@@ -147,8 +147,8 @@ pub enum Member {
     Nested,
 }
 
-/// Returns the members of an object, in their order. None if it is not an object. Nested values are
-/// not validated.
+/// Returns the members of an object, in their order, or `None` if the text is not an object. Nested
+/// values are not validated.
 #[must_use]
 pub fn members(text: &str) -> Option<Vec<(String, Member)>> {
     let mut reader = Reader(text.trim_start());
@@ -168,7 +168,7 @@ pub fn members(text: &str) -> Option<Vec<(String, Member)>> {
     reader.0.is_empty().then_some(members)
 }
 
-/// The unread text. It starts with no blank.
+/// The unread text. Blanks at its start have been skipped.
 struct Reader<'t>(&'t str);
 
 impl<'t> Reader<'t> {

@@ -5,10 +5,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::error::Error;
 
-/// Returns the text before the first `mark` and the text after it.
+/// Returns the text before the first `mark` and the text after it, or `None` without a `mark`.
 ///
-/// The standard library's search is made for long texts, and is 3 KB of component. (Its `contains`
-/// of a non-ASCII character is half of that; `as_bytes().contains` is almost nothing.)
+/// The standard library's search is made for long texts, and would add 3 KB to the component. Its
+/// `contains` of a non-ASCII character adds half of that, and `as_bytes().contains` almost nothing.
 #[must_use]
 pub fn cut<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
     let last = text.len().checked_sub(mark.len())?;
@@ -21,7 +21,7 @@ pub fn cut<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
 /// The problem with a value in quotation marks.
 pub const QUOTED: &str = "the value is in quotation marks";
 
-/// The advice for it.
+/// The advice for the problem [`QUOTED`].
 pub const QUOTED_ADVICE: &str = "leave the quotation marks out; a shell removes them, but a container's environment and a file do not";
 
 /// Returns true if a value still has the quotation marks that a shell would have removed.
@@ -36,22 +36,22 @@ pub fn begins_quoted(value: &str) -> bool {
     matches!(value.trim_start().as_bytes(), [b'"' | b'\'', ..])
 }
 
-/// Returns an error with all its causes, in one line.
+/// Formats an error and all its causes in one line.
 #[must_use]
 pub fn error_chain(error: &(dyn Error + 'static)) -> String {
     let chain = core::iter::successors(Some(error), |error| (*error).source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Prefixes of connection string parts, signatures, tokens and webhook secrets, in lower case.
+/// Marks of connection strings, signatures, tokens and webhook secrets, in lower case.
 const SECRET_MARKS: [&str; 6] =
     ["accountkey", "sharedaccesssignature", "sig=", "bearer ", "eyj0", "whsec_"];
 
-/// Minimum length of keys and tokens.
+/// Minimum length of a word that may be a key or a token, in bytes.
 const LEAST_SECRET_LENGTH: usize = 32;
 
-/// Returns true if a text, or a part of it, looks like a key, a signature or a token: a complaint
-/// shows a value only if it does not.
+/// Returns true if a text, or a part of it, looks like a key, a signature or a token. A complaint
+/// does not show such a value.
 #[must_use]
 pub fn looks_secret(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
@@ -68,7 +68,8 @@ pub fn looks_secret(text: &str) -> bool {
         })
 }
 
-/// Returns a value for a complaint. One that looks like a misplaced secret is hidden.
+/// Returns the value as a complaint shows it. A very long value, or one that looks like a misplaced
+/// secret, is hidden.
 #[must_use]
 pub fn redact(value: &str) -> &str {
     if value.len() > 1100 || looks_secret(value) { "…" } else { value }

@@ -1,8 +1,8 @@
-//! Stands between a handler and its environment in a composed component, where election and handler
-//! share one. The handler sees no credential of the election.
+//! A filter of environment variables in a composed component, whose election and handler share one
+//! environment. The handler sees no credential of the election.
 //!
-//! It hides the variables that begin with one of [`HIDDEN_PREFIXES`], except those that begin with
-//! [`VISIBLE_PREFIX`]. Both are defined only here.
+//! The filter hides the variables that begin with one of [`HIDDEN_PREFIXES`], except those that
+//! begin with [`VISIBLE_PREFIX`]. Both are defined only here.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std, allow(unsafe_code, reason = "generated bindings"))]

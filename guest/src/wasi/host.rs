@@ -13,7 +13,7 @@ use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_core::{ElapsedClock, Environment, FileError, Moment, StepStart};
 
-/// Maximum size of a secret.
+/// Maximum size of a secret in a file.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
 /// The variables of the host at the time of a call.
@@ -68,7 +68,7 @@ fn file_error(code: ErrorCode) -> FileError {
     }
 }
 
-/// Returns the path below a directory.
+/// Returns the part of `path` below `directory`, or `None` if the path is outside.
 fn path_below<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     if directory == "." || directory.is_empty() {
         return (!path.starts_with('/')).then_some(path);
@@ -77,14 +77,14 @@ fn path_below<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     rest.strip_prefix('/').filter(|rest| !rest.is_empty())
 }
 
-/// Continues the host's `elapsed` during the call.
+/// A clock that continues the host's `elapsed` during a call.
 pub struct StepClock {
     elapsed: Moment,
     started_at: u64,
 }
 
 impl StepClock {
-    /// Starts from the host's `elapsed`, which was read before this.
+    /// Starts from the host's `elapsed`, which the host read before the call.
     pub fn start(elapsed: Moment) -> Self {
         Self { elapsed, started_at: monotonic_clock::now() }
     }
@@ -98,7 +98,7 @@ impl StepClock {
     }
 }
 
-/// Elapsed time of an invocation without a host that measures it.
+/// A clock of elapsed time for an invocation, whose host does not measure it.
 pub struct ElapsedClockCell(Cell<ElapsedClock>);
 
 impl ElapsedClockCell {

@@ -4,9 +4,9 @@
 //! This module only moves bytes and time. [`tenure_core`] and [`tenure_azure`] decide about
 //! requests and answers, and [`crate::entry`] about the answers to platforms.
 
-// Hosts use the first export that they know: a command, then a service. The linker orders them by
-// the names of the exporting modules, by length first: `command`, `service`, `bindings`. A test of
-// `tenure compose` checks it.
+// Hosts use the first export that they know, so the command must come before the service. The
+// linker orders exports by the names of their modules, shorter names first: `command`, `service`,
+// `bindings`. So these names matter. A test of `tenure compose` checks the order.
 mod host;
 mod invocation;
 mod service;
@@ -74,7 +74,7 @@ impl DriverIo for WasiIo<'_> {
     }
 }
 
-/// Runs the future to its end. All waiting in it blocks.
+/// Runs a future to its end. One poll is enough, because its requests block.
 fn run<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -141,13 +141,13 @@ fn convert_event(event: wit::Event) -> Event {
 fn turn_result(result: wit::TurnResult) -> TurnResult {
     let result: TurnResult = result.convert();
     match result.outcome {
-        // Only this side marks a slot as abandoned.
+        // Only the election marks a slot as abandoned, never a host.
         Outcome::Abandoned => TurnResult { outcome: Outcome::Failed, ..result },
         _ => result,
     }
 }
 
-/// The calls for one turn without a request: `wasi:cli/run` and `handle-cron-event`.
+/// The entry points for one turn without an HTTP request: `wasi:cli/run` and `handle-cron-event`.
 mod command {
     use wasip2::cli::stdout::get_stdout;
 
@@ -167,22 +167,22 @@ mod command {
 
     wasip2::cli::command::export!(Component);
 
-    /// Reports the turn on standard output. For `wasmtime run`, and Kubernetes jobs.
+    /// Prints the answer of the turn to standard output, for `wasmtime run` and Kubernetes jobs.
     impl wasip2::exports::cli::run::Guest for Component {
         fn run() -> Result<(), ()> {
             let mut answer = turn();
             answer.body.push('\n');
             let stdout = get_stdout();
             for piece in answer.body.as_bytes().chunks(4096) {
-                // A closed output is no reason to fail.
+                // A closed output does not fail the turn.
                 let _ = stdout.blocking_write_and_flush(piece);
             }
             if answer.status == 200 { Ok(()) } else { Err(()) }
         }
     }
 
-    /// For Spin's cron trigger, which fires in every replica. The time of the event is not used:
-    /// slots are counted in the service's time.
+    /// Runs one turn for Spin's cron trigger, which fires in every replica. The time of the event
+    /// is not used: slots are counted in the service's time.
     impl Guest for Component {
         fn handle_cron_event(_: Metadata) -> Result<(), Error> {
             let answer = turn();

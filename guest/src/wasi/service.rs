@@ -1,5 +1,5 @@
-//! `wasi:http/incoming-handler`: turns and reads over HTTP. It writes nothing to standard output,
-//! because some hosts make an answer of it.
+//! `wasi:http/incoming-handler`: turns and reads over HTTP. Nothing is written to standard output,
+//! because some hosts send it as the response.
 
 use core::time::Duration;
 
@@ -18,10 +18,10 @@ use tenure_base::prelude::*;
 use tenure_core::{Complaint, CredentialState, driver};
 use tenure_wasi::nanos;
 
-/// Maximum length of a body. Its content is ignored.
+/// Maximum length of a request's body. Its content is ignored.
 const MAX_BODY_BYTES: u64 = 64 * 1024;
 
-/// Maximum time for a body to arrive.
+/// Maximum time for a request's body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 wasip2::http::proxy::export!(Component);
@@ -70,7 +70,7 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
     (answer, None)
 }
 
-/// Runs a turn for an authorised caller.
+/// Runs a turn if the caller is authorised.
 fn tick(
     request: &IncomingRequest,
     host: &Host,
@@ -92,7 +92,7 @@ fn tick(
         }
         (_, Access::Closed(complaint), invocation) => {
             let mut complaints = invocation.err().unwrap_or_default();
-            // Other invalid settings are no reason to refuse, but to fail.
+            // With other invalid settings no caller gets a turn: a failure, not a refusal.
             let status = if complaints.is_empty() { 403 } else { 503 };
             complaints.push(complaint);
             // The caller may not be the operator.
@@ -116,7 +116,7 @@ fn read_body(request: &IncomingRequest) -> Result<(), Answer> {
     while poll(&[&ready, &deadline]).contains(&0) {
         match stream.skip(MAX_BODY_BYTES) {
             Ok(bytes) => read += bytes,
-            // The end.
+            // The end of the body.
             Err(_) => return Ok(()),
         }
         if read > MAX_BODY_BYTES {

@@ -2,7 +2,7 @@
 //! request.
 //!
 //! The components are built without the standard library, which would be a third of each. This
-//! crate replaces the parts that they need. Natively it is empty.
+//! crate replaces the parts that they need. On native targets it is empty.
 
 #![cfg(target_family = "wasm")]
 #![deny(missing_docs)]
@@ -57,7 +57,7 @@ unsafe extern "C" fn cabi_realloc(
 #[link(name = "c")]
 unsafe extern "C" {}
 
-/// Maximum bytes that a stream accepts at once.
+/// Maximum bytes that a stream accepts in one call.
 const MAX_CHUNK: usize = 4096;
 
 /// Writes the message and its place to standard error, which a host adds to its log, and then

@@ -1,8 +1,8 @@
 //! A request over `wasi:http`, and its response, within a deadline.
 //!
-//! Without content, the request's body is never opened. With `content-length: 0` set, every host
-//! that was tried then sends the same, correct request, and none reports an applied request as
-//! reset. Only token requests and webhook calls have a body.
+//! The body of a request without content is never opened. With the header `content-length: 0`, all
+//! tested hosts then send the same, correct request, and none reports an applied request as reset.
+//! Only token requests and webhook calls have a body.
 
 use core::time::Duration;
 
@@ -110,8 +110,8 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
     Ok(outgoing)
 }
 
-/// Sets the time-outs of hosts with longer ones of their own. For hosts that support none of these,
-/// the deadline applies.
+/// Returns options with all time-outs, because a host's defaults may be longer. If a host supports
+/// none of them, the deadline applies.
 fn options(timeout: Duration) -> RequestOptions {
     let options = RequestOptions::new();
     let timeout = Some(nanos(timeout));
@@ -121,13 +121,13 @@ fn options(timeout: Duration) -> RequestOptions {
     options
 }
 
-/// Returns true if no body can follow. Finding out otherwise takes several calls of the host.
+/// Returns true if the response has no body. Reading it to find that out takes several host calls.
 fn is_empty(request: &Request, headers: &[(String, Vec<u8>)]) -> bool {
     let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     request.method == Verb::Head || length.is_some_and(|(_, value)| value == b"0")
 }
 
-/// Returns true if `ready` occurred before the deadline.
+/// Waits until `ready` or the deadline. Returns true if `ready` came first.
 fn wait(ready: &Pollable, deadline: &Pollable) -> bool {
     poll(&[ready, deadline]).contains(&0)
 }

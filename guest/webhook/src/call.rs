@@ -12,20 +12,20 @@ use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind, Share, Turn};
 
-/// The term of the leader that runs a turn.
+/// Header for the term of the leader that runs a turn.
 pub const TERM_HEADER: &str = "tenure-term";
 
-/// The election of a turn. The name is percent-encoded where a header requires it.
+/// Header for the election of a turn. Its name is percent-encoded where a header requires it.
 pub const ELECTION_HEADER: &str = "tenure-election";
 
-/// The idempotency key, common to all attempts at a turn.
+/// Header for the idempotency key, which is common to all attempts at a turn.
 pub const KEY_HEADER: &str = "idempotency-key";
 
-/// The id of the trigger that a turn runs for, if there is one.
+/// Header for the id of the trigger that a turn runs for, if there is one.
 pub const TRIGGER_HEADER: &str = "tenure-trigger";
 
-/// The name of the called party in messages. It is not the variable, since in the runner an option
-/// or a file may set the URL.
+/// The name of the target in messages. Messages do not name the variable, since in the runner an
+/// option or a file may set the URL.
 const WEBHOOK: &str = "the webhook";
 
 /// Maximum bytes of an error response that are shown.
@@ -37,19 +37,21 @@ const HEADER_ESCAPES: &AsciiSet = &encoding::UNRESERVED.remove(b'/').remove(b'$'
 /// Minimum length of a part of a URL or token that may be a secret.
 const SECRET_PART_LENGTH: usize = 8;
 
-/// Characters of a key that readers of CloudEvents decode (HTTP binding, 3.1.3.2).
+/// Characters of a key that are escaped in an event's id, because receivers of CloudEvents decode
+/// them (HTTP binding, 3.1.3.2).
 const EVENT_ID_ESCAPES: &AsciiSet = &AsciiSet::EMPTY.add(b'%');
 
-/// Characters of a key that would end a message's id (Standard Webhooks, *Signature scheme*).
+/// Characters of a key that are escaped in a message's id, because they would end it (Standard
+/// Webhooks, *Signature scheme*).
 const MESSAGE_ID_ESCAPES: &AsciiSet = &AsciiSet::EMPTY.add(b'.');
 
-/// One POST request. There is no `Debug`: the path may be the permission to call it.
+/// One POST request. There is no `Debug`: the path may be a secret that permits the call.
 pub struct Call {
     /// The request, with the turn as JSON.
     pub request: Request,
     /// Time-out of the whole call. A host that renews the lease during the call may extend it.
     pub timeout: Duration,
-    /// The token of the credentials.
+    /// The value of `authorization`, which messages must not repeat.
     token: Option<Secret>,
 }
 
@@ -62,7 +64,7 @@ impl Call {
         let header = |name: &str, value: String| (name.to_string(), value);
         let slot = turn.slot.to_rfc3339();
         let event = encoding::percent_encode(&turn.key, EVENT_ID_ESCAPES);
-        // The key without its slot and the rest.
+        // The part of the key before its slot.
         let source = cut(&event, &format!("/{slot}")).map_or("", |(source, _)| source);
         let mut headers = vec![
             header("content-type", "application/json".into()),
@@ -125,7 +127,8 @@ impl Call {
     /// Checks the status and the beginning of the response body.
     ///
     /// # Errors
-    /// The status is not a success.
+    /// Fails if the status is not a success. The text shows the beginning of the body, unless it
+    /// repeats a secret.
     pub fn check_response(&self, status: u16, beginning: &[u8]) -> Result<(), String> {
         if is_success(status) {
             return Ok(());
@@ -142,7 +145,7 @@ impl Call {
         Err(format!("{WEBHOOK} answered {status}{detail}"))
     }
 
-    /// Returns the name of the secret that a text may show.
+    /// Returns the kind of the secret that a text seems to repeat, if any.
     fn quoted_secret(&self, text: &str) -> Option<&'static str> {
         if self.token.as_ref().is_some_and(|token| is_token_in(token.reveal(), text)) {
             return Some("token");
@@ -151,22 +154,23 @@ impl Call {
     }
 }
 
-/// Returns true if a text shows a token, which follows its scheme. The text may be truncated, so
-/// the beginning counts.
+/// Returns true if a text contains a token. In `token`, a scheme may precede it. The text may be
+/// truncated, so the beginning of the token is enough.
 fn is_token_in(token: &str, text: &str) -> bool {
     let token = cut(token, " ").map_or(token, |(_, token)| token);
     let beginning = token.get(..SECRET_PART_LENGTH).unwrap_or(token);
     (beginning.len() > 1 && text_contains(text, beginning)) || is_part_in(token, text)
 }
 
-/// Returns true if a text shows a path or its query: a path is often repeated without its query.
+/// Returns true if a text contains a path or its query. A path is often repeated without its query,
+/// so one of them is enough.
 fn is_path_in(path: &str, text: &str) -> bool {
     path.split('?').any(|part| part.len() > 1 && text_contains(text, part))
         || is_part_in(path, text)
 }
 
-/// Returns true if a text shows a longer part of a secret, in any escaped form. The text may be
-/// truncated, so the beginning of the part counts.
+/// Returns true if a text contains one of the longer words of a secret, percent-encoded or not. The
+/// text may be truncated, so the beginning of a word is enough.
 fn is_part_in(secret: &str, text: &str) -> bool {
     let (decoded_text, parts) =
         (encoding::percent_decode_text(text), encoding::percent_decode_text(secret));
@@ -176,13 +180,13 @@ fn is_part_in(secret: &str, text: &str) -> bool {
     })
 }
 
-/// Returns true if a text contains `part`, which is not empty. `str::contains` would add 2 KB of
-/// component for fast searches in long texts.
+/// Returns true if a text contains `part`, which must not be empty. `str::contains` is made for
+/// long texts, and would add 2 KB to the component.
 fn text_contains(text: &str, part: &str) -> bool {
     text.as_bytes().windows(part.len()).any(|window| window == part.as_bytes())
 }
 
-/// Returns the number of bytes worth reading from a response body: those of an error that are
+/// Returns the number of bytes to read from a response body. Only the beginning of an error is
 /// shown.
 #[must_use]
 pub fn body_limit(status: u16) -> usize {

@@ -6,8 +6,8 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `TENURE_HANDLER_URL` | the target, `http://` or `https://` |
-//! | `TENURE_HANDLER_TIMEOUT` | the time-out of the call; in one invocation up to the turn's end |
-//! | `TENURE_HANDLER_TOKEN`, or `…_FILE` | a token, for the header `authorization` after `Bearer` |
+//! | `TENURE_HANDLER_TIMEOUT` | the time-out of a call; in `tenure.wasm` at most the turn's rest |
+//! | `TENURE_HANDLER_TOKEN`, or `…_FILE` | a token, sent as `authorization: Bearer TOKEN` |
 //! | `TENURE_HANDLER_SECRET`, or `…_FILE` | secrets, `whsec_…`: each of them signs the call |
 //!
 //! They are validated together with all other settings, before anything is sent: a slot that was
@@ -17,7 +17,10 @@
 //! failed. The header `idempotency-key` is the same for all attempts at a turn and different for
 //! every other turn of any election. `tenure-election` names the election, to which the term
 //! belongs. A call is a CloudEvent in the binary mode of HTTP, signed by the scheme of Standard
-//! Webhooks. The caller cannot stop the work behind the URL: the term and that key protect it.
+//! Webhooks.
+//!
+//! The caller cannot stop the work behind the URL. The term lets the receiver refuse stale leaders,
+//! and the idempotency key lets it refuse repeated calls.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]

@@ -32,7 +32,7 @@ pub mod variable {
 pub struct Target {
     /// Scheme, host and port, such as `https://example.com:8443`.
     pub(super) origin: String,
-    /// The path with the query, which may be the permission to call it.
+    /// The path with the query, which may be a secret that permits the call.
     pub(super) path: Secret,
     /// Time-out of a call, if it is set.
     pub(super) timeout: Option<Duration>,
@@ -43,7 +43,7 @@ impl Target {
     /// empty counts as not set.
     ///
     /// # Errors
-    /// All complaints at once. Without values: a URL may hold a secret.
+    /// Returns all complaints at once. They quote no values, since a URL may hold a secret.
     pub fn read(environment: &dyn Environment) -> Result<(Self, Credentials), Vec<Complaint>> {
         let get = |name| {
             let value = environment.variable(name)?;
@@ -115,7 +115,7 @@ fn split_url(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'sta
         return Err(("has a user or password (a part before @)", URL_EXAMPLE));
     }
     check_authority(authority).map_err(|problem| (problem, URL_EXAMPLE))?;
-    // These are not part of any URL, and hosts refuse them.
+    // No valid URL contains the excluded characters, and hosts refuse them.
     if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>`".contains(&byte)) {
         return Err((CHARACTERS, URL_EXAMPLE));
     }
@@ -135,7 +135,7 @@ const SECRET_LENGTH: core::ops::RangeInclusive<usize> = 24..=64;
 pub struct Credentials {
     /// The value of `authorization`.
     pub(super) token: Option<Secret>,
-    /// Several keys while receivers change from one secret to another.
+    /// The keys of all secrets. There are several while receivers change from one to another.
     keys: Vec<Key>,
 }
 
@@ -143,7 +143,7 @@ impl Credentials {
     /// Reads the variables and the files that they name.
     ///
     /// # Errors
-    /// All complaints at once, without values.
+    /// Returns all complaints at once. They quote no values.
     pub fn read(environment: &dyn Environment) -> Result<Self, Vec<Complaint>> {
         let mut reader = CredentialsReader { environment, complaints: Vec::new() };
         let token = reader.token();
