@@ -220,7 +220,7 @@ impl<'a> ConnectionParts<'a> {
                     let problem = match is_name {
                         true => format!("a connection string has no key {key}"),
                         false => format!(
-                            "piece {} of the connection string has a key that is none",
+                            "piece {} of the connection string does not begin with a key",
                             index + 1
                         ),
                     };

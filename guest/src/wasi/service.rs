@@ -86,7 +86,7 @@ fn tick(
         (Admission::Denied, ..) => {
             let refusal = entry::refusal_answer(
                 401,
-                "the bearer token is missing or wrong: send the one of TENURE_TICK_TOKEN",
+                "the bearer token is missing or wrong: send the value of TENURE_TICK_TOKEN",
             );
             return (refusal, Some(("www-authenticate", "Bearer")));
         }

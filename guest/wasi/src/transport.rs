@@ -51,7 +51,7 @@ pub fn send(
     let response = match answer.get() {
         Some(Ok(Ok(response))) => response,
         Some(Ok(Err(code))) => return Err(failure(code)),
-        _ if !is_written => return Err(other("the request could not be is_written")),
+        _ if !is_written => return Err(other("the request could not be written")),
         _ => return Err(other("the host gave no answer")),
     };
     let (status, headers) = (response.status(), response.headers().entries());

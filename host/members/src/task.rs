@@ -444,7 +444,7 @@ impl<'a> Task<'a> {
         let waiting = planned.into_iter().flatten().filter(is_stopping).collect::<Vec<_>>();
         for share in waiting {
             let detail = format!(
-                "share {} cannot begin here: a turn of it that was ordered to stop still runs in this process. A handler that \
+                "share {} cannot begin here: a turn of it that was asked to stop still runs in this process. A handler that \
                  computes or blocks for long must check now and then whether its deadline has passed",
                 share.index
             );

@@ -104,7 +104,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         turn.enforce_deadline(now);
         if turn.take_stop_warning(now) {
             self.emit_work_problem(format!(
-                "the handler was ordered to stop {STOP_WARNING_DELAY:?} ago and is still running; until it stops, the lease is \
+                "the handler was asked to stop {STOP_WARNING_DELAY:?} ago and is still running; until it stops, the lease is \
                  not released, and this process wins no new term. A handler that computes or blocks for long must \
                  check now and then whether its deadline has passed"
             ));

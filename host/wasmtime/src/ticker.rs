@@ -13,8 +13,8 @@ use system::Alarm;
 use tenure::Lease;
 use wasmtime::EngineWeak;
 
-/// Interval of interruptions of guest code: half of the slack for preemption in assumption A2
-/// (`docs/protocol.md`).
+/// Interval of interruptions of guest code: half of the slack for preemption in assumption A2 of
+/// protocol.md §2.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Interval of interruptions of a guest that is past its deadline.

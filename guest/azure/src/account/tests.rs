@@ -120,7 +120,7 @@ fn bad_connection_strings_get_every_complaint() {
         ),
         (
             "AccountName=acc;AccountKey=<key>;sv=1;blob2=x",
-            &["has no key sv", "piece 4 of the connection string has a key that is none"],
+            &["has no key sv", "piece 4 of the connection string does not begin with a key"],
         ),
         (
             "\"BlobEndpoint=https://acc.blob.local;AccountName=acc;AccountKey=<key>\"",
