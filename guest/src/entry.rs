@@ -9,8 +9,8 @@
 //!
 //! The status of a turn is 200 if it succeeded, if another candidate led, or if nothing was due. It
 //! is 500 if the handler failed or overran, which needs attention. It is 503 if the service was
-//! unreachable, if no candidate won in time, or if settings are missing. Calling again is always
-//! harmless: a claimed slot is not run again, except with at-least-once delivery.
+//! unreachable, if no candidate won in time, or if settings are missing or wrong. Calling again is
+//! always harmless: a claimed slot is not run again, except with at-least-once delivery.
 //!
 //! `wasi:cli/run` prints the same JSON and succeeds if the status would be 200. Spin's
 //! `handle-cron-event` succeeds in the same cases, and otherwise returns the JSON as its error.
@@ -156,7 +156,7 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns true if two tokens are equal. The time of the comparison depends only on their lengths,
-/// because the library compares their MACs.
+/// because `verify` compares their MACs in constant time. The key is no secret.
 fn is_same_token(token: &[u8], presented: &[u8]) -> bool {
     let mac = |bytes: &[u8]| {
         let mut signature = <Hmac<Sha256> as KeyInit>::new_from_slice(b"tenure").ok()?;

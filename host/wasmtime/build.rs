@@ -10,7 +10,7 @@ mod strip;
 #[path = "build/wasm.rs"]
 mod wasm;
 
-/// The origin of components.
+/// The place from which all components come.
 enum Origin {
     /// Built from the source in the workspace at this path.
     Workspace(PathBuf),
@@ -18,8 +18,8 @@ enum Origin {
     Package(PathBuf),
 }
 
-/// The source of a component.
-struct Source {
+/// A component: how to build it, and the name of its file.
+struct Recipe {
     package: &'static str,
     features: &'static [&'static str],
     /// The name of the embedded file.
@@ -29,27 +29,27 @@ struct Source {
 }
 
 /// The election component, into which handlers are plugged.
-const ELECTION: Source = Source {
+const ELECTION: Recipe = Recipe {
     package: "tenure-guest",
     features: &[],
     file: "socket.wasm",
     override_variable: "TENURE_COMPONENT_WASM",
 };
 /// The election component with a webhook in place of a handler.
-const UNIVERSAL: Source = Source {
+const UNIVERSAL: Recipe = Recipe {
     package: "tenure-guest",
     features: &["webhook"],
     file: "tenure.wasm",
     override_variable: "TENURE_UNIVERSAL_WASM",
 };
 /// The filter between a handler and its environment.
-const FILTER: Source = Source {
+const FILTER: Recipe = Recipe {
     package: "tenure-filter",
     features: &[],
     file: "filter.wasm",
     override_variable: "TENURE_FILTER_WASM",
 };
-const EXAMPLE: Source = Source {
+const EXAMPLE: Recipe = Recipe {
     package: "tenure-example-report",
     features: &[],
     file: "report.wasm",
@@ -67,19 +67,20 @@ fn build() -> Result<(), String> {
     let origin = origin()?;
     if cfg!(feature = "component") {
         let socket = provide(&origin, &ELECTION, "TENURE_COMPONENT")?;
-        // Both files are this component, so the program and the tests use the released one.
+        // A release has it as `tenure-socket.wasm`. `election.wasm` is the same component, for
+        // manual use.
         for name in ["election.wasm", "tenure-socket.wasm"] {
-            publish(&origin, &socket, name);
+            copy_to_target(&origin, &socket, name);
         }
     }
     if cfg!(feature = "compose") {
         provide(&origin, &FILTER, "TENURE_FILTER")?;
         let universal = provide(&origin, &UNIVERSAL, "TENURE_UNIVERSAL")?;
-        publish(&origin, &universal, "tenure.wasm");
+        copy_to_target(&origin, &universal, "tenure.wasm");
     }
     if cfg!(feature = "example") {
         let example = provide(&origin, &EXAMPLE, "TENURE_EXAMPLE_HANDLER")?;
-        publish(&origin, &example, "report.wasm");
+        copy_to_target(&origin, &example, "report.wasm");
     }
     Ok(())
 }
@@ -108,32 +109,32 @@ fn origin() -> Result<Origin, String> {
 
 /// Provides a component: the one that the override variable names, or else the one of `origin`.
 /// Sets `variable` for the library to its path.
-fn provide(origin: &Origin, source: &Source, variable: &str) -> Result<PathBuf, String> {
-    let path = match (wasm::from_env(source.override_variable)?, origin) {
+fn provide(origin: &Origin, recipe: &Recipe, variable: &str) -> Result<PathBuf, String> {
+    let path = match (wasm::from_env(recipe.override_variable)?, origin) {
         (Some(path), _) => path,
-        (None, Origin::Package(components)) => components.join(source.file),
-        (None, Origin::Workspace(workspace)) => build_component(workspace, source)?,
+        (None, Origin::Package(components)) => components.join(recipe.file),
+        (None, Origin::Workspace(workspace)) => build_component(workspace, recipe)?,
     };
     println!("cargo::rustc-env={variable}={}", path.display());
     Ok(path)
 }
 
 /// Builds a component of this workspace, without debug names.
-fn build_component(workspace: &Path, source: &Source) -> Result<PathBuf, String> {
+fn build_component(workspace: &Path, recipe: &Recipe) -> Result<PathBuf, String> {
     let file_error = |path: &Path, error| format!("{}: {error}", path.display());
-    let built = wasm::build(workspace, source.package, source.features)?;
+    let built = wasm::build(workspace, recipe.package, recipe.features)?;
     let component = fs::read(&built).map_err(|error| file_error(&built, error))?;
     let component = strip::without_names(&component)
         .ok_or_else(|| format!("{} is no component", built.display()))?;
-    let path = wasm::out_dir()?.join(source.file);
+    let path = wasm::out_dir()?.join(recipe.file);
     fs::write(&path, component).map_err(|error| file_error(&path, error))?;
     Ok(path)
 }
 
-/// Puts a component next to the programs of this workspace, for manual use. A published library
-/// writes nothing into the folders of a program that depends on it.
-fn publish(origin: &Origin, component: &Path, name: &str) {
+/// Copies a component next to the programs of this workspace, for releases and manual use. Does
+/// nothing in a published package, so that it adds no files to a program that depends on it.
+fn copy_to_target(origin: &Origin, component: &Path, name: &str) {
     if let Origin::Workspace(_) = origin {
-        wasm::publish(component, name);
+        wasm::copy_to_target(component, name);
     }
 }

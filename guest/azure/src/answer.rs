@@ -54,7 +54,8 @@ pub struct Properties {
     pub lease: LeaseState,
     /// Length of the content in bytes; also 0 if the answer does not state it.
     pub content_length: u64,
-    /// `x-ms-meta-*`: names in lower case without the prefix, values as received.
+    /// `x-ms-meta-*`: names in lower case without the prefix, and values. Bytes that are not
+    /// UTF-8 are replaced by U+FFFD.
     pub metadata: Metadata,
 }
 
@@ -75,7 +76,8 @@ pub enum LeaseState {
     Broken,
 }
 
-/// The class of an answer. Every status belongs to exactly one class.
+/// The class of an answer. Every answer has exactly one class. It depends on the operation and the
+/// status, for some statuses also on the code, and for a success on the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The expected status with all required content.
@@ -92,18 +94,19 @@ pub enum Class {
     ConditionNotMet,
     /// 412 for any other reason: the lease differs from that in the request.
     LeaseMismatch,
-    /// 400, 401, 403 and every other 4xx: configuration, key, permission or clock.
+    /// 400, 401, 403, every other 4xx, and 404 of *Create Container*: configuration, key,
+    /// permission or clock.
     Refused,
     /// 408, 429 and 5xx: the request may have been applied; retry.
     Unavailable,
-    /// A success without its required content, another success, 1xx, 3xx: the request may have been
-    /// applied.
+    /// A success without its required content, another success, 1xx, other 3xx: the request may
+    /// have been applied.
     Nonsense,
 }
 
 impl Answer {
     /// Parses the answer to an operation. Header names match in any case. Of repeated headers the
-    /// first counts, and values that are not UTF-8 are ignored.
+    /// first counts. Values that are not UTF-8 are ignored, except in metadata.
     pub fn from_parts(operation: &Operation, status: u16, headers: &[(String, Vec<u8>)]) -> Answer {
         let headers = Headers(headers);
         let code = headers.get("x-ms-error-code").filter(|code| is_code(code)).map(String::from);

@@ -164,7 +164,9 @@ fn forbidden_text(code: &str, credential: &Credential) -> &'static str {
             }
         },
         "AuthorizationPermissionMismatch" | "InsufficientAccountPermissions" => match credential {
-            Credential::Sas(_) => "the SAS lacks a permission; make one with sp=rcw",
+            Credential::Sas(_) => {
+                "the SAS lacks a permission; make one with sp=rcw, or sp=rcwdl for shares"
+            }
             Credential::Token(_) | Credential::Identity(_) => {
                 "the identity lacks a permission; grant it the role Storage Blob Data Contributor on the container"
             }
@@ -257,7 +259,8 @@ fn unavailable_text(status: u16, code: &str) -> &'static str {
 /// data operations*). The page on security has the same table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
-    /// Permission letters of a SAS, such as `c or w`: one of them is enough.
+    /// Permissions of a SAS, as text. One of several letters is enough, as in `c or w`. Text in
+    /// parentheses limits the kind of SAS.
     pub letters: &'static str,
     /// Data action of a role, without its prefix `Microsoft.Storage/storageAccounts/blobServices/`.
     pub data_action: &'static str,

@@ -28,7 +28,8 @@ impl ETag {
     }
 }
 
-/// One request to the service. [`super::answer::Class`] defines its successful answers.
+/// One request to the service. [`super::answer::Answer::from_parts`] decides which answers are
+/// successful.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// *Get Blob Properties* (HEAD): lease state, record and ETag from one answer (protocol.md
@@ -97,8 +98,8 @@ pub enum Operation {
         /// Names and values, in the same form as in a record.
         metadata: Metadata,
     },
-    /// *Delete Blob*: deletes the test blob of `tenure check`, or a blob with content. An election
-    /// deletes nothing.
+    /// *Delete Blob*: deletes the test blob of `tenure check`, or a blob of a member for shares
+    /// (protocol.md §14), such as its sign of life. The election protocol deletes nothing.
     Delete {
         /// The current lease id, if the blob is leased.
         lease: Option<LeaseId>,

@@ -31,6 +31,7 @@ const FAILOVER: Duration = Duration::from_secs(3);
 fn takeover_time() -> io::Result<TakeoverTime> {
     let mut settings = CandidateSettings::default();
     settings.options.failover = Some(FAILOVER);
+    // Any address. It only means that followers can watch a leader.
     settings.options.address = Some("http://127.0.0.1".to_owned());
     settings.options.last_will = Some(cfg!(target_os = "linux"));
     settings
@@ -72,9 +73,9 @@ pub(super) async fn open(
     let story = SharedStory::new(Story::new(names, takeover_time()?, endpoint));
     let resources = Arc::new(SharedResources { store, sink, handler });
     for (index, name) in names.iter().enumerate() {
-        let counted = story.clone();
-        let count = move |number| {
-            counted.with(|story, now| story.lanes[index].requests.add(now, number));
+        let count = {
+            let story = story.clone();
+            move |number| story.with(|story, now| story.lanes[index].requests.add(now, number))
         };
         let cut = || story.with(|story, _| story.lanes[index].cut.subscribe());
         let (_, to_store) = watch::channel(Some(resources.store.address()));
@@ -84,12 +85,11 @@ pub(super) async fn open(
             network_path::open(listen_address.subscribe(), cut(), |_| {}, tasks).await?;
         let (action_sender, action_receiver) = unbounded_channel();
         story.with(|story, _| story.lanes[index].action_sender = action_sender);
-        let (resources, candidate) = (resources.clone(), story.clone());
         let candidate = Candidate {
             index,
             name,
-            resources,
-            story: candidate,
+            resources: resources.clone(),
+            story: story.clone(),
             store_address,
             public_address,
             listen_address,

@@ -53,7 +53,7 @@ pub(super) struct Lookups(Arc<Shared>);
 struct Shared {
     directory: Box<dyn Directory>,
     names: NamePolicy,
-    slots: Arc<Semaphore>,
+    lookup_permits: Arc<Semaphore>,
     in_flight: Mutex<HashMap<String, InFlightLookup>>,
 }
 
@@ -61,13 +61,13 @@ struct Shared {
 struct InFlightLookup {
     result: watch::Receiver<Option<LookupResult>>,
     /// Request slots of all its callers, including those that gave up.
-    slots: Vec<RequestSlot>,
+    request_slots: Vec<RequestSlot>,
 }
 
 impl InFlightLookup {
     /// Adds a waiting caller.
-    fn join(&mut self, slot: Option<RequestSlot>) -> watch::Receiver<Option<LookupResult>> {
-        self.slots.extend(slot);
+    fn join(&mut self, request_slot: Option<RequestSlot>) -> watch::Receiver<Option<LookupResult>> {
+        self.request_slots.extend(request_slot);
         self.result.clone()
     }
 }
@@ -77,25 +77,32 @@ impl Lookups {
         Self(Arc::new(Shared {
             directory: Box::new(directory),
             names,
-            slots: Arc::new(Semaphore::new(MAX_LOOKUPS)),
+            lookup_permits: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             in_flight: Mutex::default(),
         }))
     }
 
     /// Looks `name` up, for a request that keeps its slot until the lookup has ended.
-    pub(super) async fn find(&self, name: &str, mut slot: Option<RequestSlot>) -> LookupResult {
-        let mut receiver = match self.join(name, &mut slot) {
+    pub(super) async fn find(
+        &self,
+        name: &str,
+        mut request_slot: Option<RequestSlot>,
+    ) -> LookupResult {
+        let mut receiver = match self.join(name, &mut request_slot) {
             Some(receiver) => receiver,
             None => {
                 // A caller that gives up here leaves nothing behind. The semaphore is never closed.
-                let permit = self.0.slots.clone().acquire_owned().await;
+                let permit = self.0.lookup_permits.clone().acquire_owned().await;
                 let permit = permit.map_err(|closed| unresolved(&closed))?;
-                self.start(name, slot, permit)
+                self.start(name, request_slot, permit)
             }
         };
         let result = receiver.wait_for(Option::is_some).await;
-        let result = result.map_err(|closed| unresolved(&closed))?;
-        result.clone().unwrap_or_else(|| Err(unresolved(&"the look-up was cancelled")))
+        match result.as_deref() {
+            Ok(Some(result)) => result.clone(),
+            // The sender was dropped: the thread could not start, or it panicked.
+            _ => Err(unresolved(&"the look-up was cancelled")),
+        }
     }
 
     /// Joins a running lookup of the same name, if there is one.
@@ -119,12 +126,12 @@ impl Lookups {
             // Another caller has started it meanwhile.
             hash_map::Entry::Occupied(mut lookup) => return lookup.get_mut().join(request_slot),
             hash_map::Entry::Vacant(vacant) => {
-                let slots = request_slot.into_iter().collect();
-                vacant.insert(InFlightLookup { result: receiver.clone(), slots });
+                let request_slots = request_slot.into_iter().collect();
+                vacant.insert(InFlightLookup { result: receiver.clone(), request_slots });
             }
         }
         let guard =
-            LookupGuard { shared: self.0.clone(), name: name.to_owned(), _slot: lookup_permit };
+            LookupGuard { shared: self.0.clone(), name: name.to_owned(), _permit: lookup_permit };
         let look_up = move || {
             let result = guard.shared.look_up(&guard.name);
             // Callers from here on start a new lookup.
@@ -162,7 +169,7 @@ fn unresolved(reason: &impl ToString) -> LookupError {
 struct LookupGuard {
     shared: Arc<Shared>,
     name: String,
-    _slot: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Drop for LookupGuard {
@@ -181,8 +188,8 @@ impl Service<Name> for Lookups {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let (lookups, slot) = (self.clone(), current_slot());
-        Box::pin(async move { Ok(lookups.find(name.as_str(), slot).await?.into_iter()) })
+        let (lookups, request_slot) = (self.clone(), current_slot());
+        Box::pin(async move { Ok(lookups.find(name.as_str(), request_slot).await?.into_iter()) })
     }
 }
 
@@ -203,9 +210,9 @@ pub(crate) enum NamePolicy {
 }
 
 impl NamePolicy {
-    /// Removes prohibited addresses from those that `name` resolved to. Fails if that leaves none.
-    /// `local` contains the addresses of this machine. The allow-list checks addresses in URLs
-    /// instead.
+    /// Removes prohibited addresses from those that `name` resolved to. Fails if all of them are
+    /// prohibited; an empty list passes. `local` contains the addresses of this machine. The
+    /// allow-list checks addresses in URLs instead.
     fn filter_addresses(
         self,
         name: &str,
@@ -243,8 +250,10 @@ pub(super) fn is_local(address: IpAddr, local: &[IpAddr]) -> bool {
         }
 }
 
-/// Returns true for addresses that are translated into unknown IPv4 addresses, by 6to4 or by a
-/// NAT64 of the local network.
+/// Returns true for 6to4 addresses, and for addresses of a NAT64 of the local network.
+///
+/// 6to4 is deprecated, so all its addresses are refused. In an address of a local NAT64, the
+/// position of the IPv4 address depends on the network.
 fn may_embed_any_address(address: Ipv6Addr) -> bool {
     matches!(address.segments(), [0x2002, ..] | [0x64, 0xff9b, 1, ..])
 }
@@ -364,14 +373,14 @@ mod tests {
         let directory = CountingDirectory::default();
         let lookups = Lookups::new(NamePolicy::Any, directory.clone());
         let lock = directory.0.1.lock().unwrap();
-        let slot = || lookups.0.slots.clone().try_acquire_owned().unwrap();
-        let both = [(); 2].map(|()| lookups.start("a.test", None, slot()));
+        let permit = || lookups.0.lookup_permits.clone().try_acquire_owned().unwrap();
+        let both = [(); 2].map(|()| lookups.start("a.test", None, permit()));
         drop(lock);
         for mut receiver in both {
             receiver.wait_for(Option::is_some).await.unwrap();
         }
         assert_eq!(directory.0.0.load(Ordering::SeqCst), 1);
-        assert_eq!(lookups.0.slots.available_permits(), MAX_LOOKUPS);
+        assert_eq!(lookups.0.lookup_permits.available_permits(), MAX_LOOKUPS);
         assert!(lookups.0.in_flight().is_empty());
     }
 }

@@ -86,7 +86,8 @@ impl Supervised {
         self.supervisor.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Opens the connection. The supervisor returns `begin_message` when the runner has died.
+    /// Opens the connection. The supervisor passes `begin_message` to its own program when
+    /// this process has ended, in [`RunnerEnd`](super::RunnerEnd).
     ///
     /// # Errors
     ///
@@ -277,9 +278,9 @@ impl Link {
         self.changed.notify_one();
     }
 
-    /// Sets the last will of this process as a member for shares of that election. `None` revokes
-    /// the will before it.
-    pub fn set_sign_will(
+    /// Sets the last will of this process as a member for shares of that election: the request that
+    /// deletes its sign of life. `None` revokes the previous will.
+    pub fn set_sign_of_life_will(
         &self,
         election: &str,
         will: Option<&Request>,
@@ -313,8 +314,9 @@ impl Link {
     /// Sends a message to the service manager through the supervisor.
     pub fn notify(&self, message: String) {
         self.update(|pending| {
-            // The supervisor is not reading, so newer messages replace old ones. The line at index
-            // 0 stays, because it may be the first message.
+            // The supervisor is not reading, so the oldest message is dropped. Its variables are
+            // lost, unless a newer message sets them again. The line at index 0 stays, because it
+            // may be `Begin`.
             if pending.lines.len() == MAX_NOTIFICATIONS {
                 pending.lines.remove(1);
             }
@@ -333,7 +335,8 @@ impl Link {
     }
 
     async fn deliver(self: Arc<Self>, messages: OwnedWriteHalf, wake_supervisor: impl Fn()) {
-        // Before this, `write` would find no room, and wake the supervisor without need.
+        // Tokio reports a socket as full until it has polled it once. Without this wait, `write`
+        // would wake the supervisor although the socket has room.
         if messages.writable().await.is_err() {
             return;
         }
@@ -418,11 +421,11 @@ mod tests {
         let (link, subject) = (Link::default(), WillSubject::Sign("jobs/orders".into()));
         link.on_step(0, &report(leading(), Some("http://lease")), Duration::ZERO, None);
         for url in ["http://one", "http://two"] {
-            link.set_sign_will("jobs/orders", Some(&request(url)), None);
+            link.set_sign_of_life_will("jobs/orders", Some(&request(url)), None);
         }
         assert_eq!(next(&link), Some((subject.clone(), Some("http://two".into()))));
         assert_eq!(next(&link), Some((WillSubject::Lease(0), Some("http://lease".into()))));
-        link.set_sign_will("jobs/orders", None, None);
+        link.set_sign_of_life_will("jobs/orders", None, None);
         assert_eq!(next(&link), Some((subject, None)));
         assert_eq!(next(&link), None);
     }

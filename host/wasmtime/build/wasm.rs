@@ -85,8 +85,8 @@ pub fn from_env(name: &str) -> Result<Option<PathBuf>, String> {
 /// Copies `from` to `components/NAME` next to the programs of this build.
 ///
 /// It is only a convenience: a build succeeds without it.
-#[allow(dead_code, reason = "only one of the build scripts publishes")]
-pub fn publish(from: &Path, name: &str) {
+#[allow(dead_code, reason = "only one of the build scripts copies")]
+pub fn copy_to_target(from: &Path, name: &str) {
     let Ok(out) = out_dir() else { return };
     let Ok(profile) = ancestor(&out, 3) else { return };
     let directory = profile.join("components");

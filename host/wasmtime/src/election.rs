@@ -255,14 +255,16 @@ impl ElectionComponent {
             // moment. An older reading would end a leader's validity too early, which is harmless.
             // But it would also give the observations of this step too early a time. In a later
             // step, the component would then cut short a wait that the protocol requires.
-            let (now, ahead) = self.clock.read();
+            // `lead`: the time by which the clock may have run ahead of real time.
+            let (now, lead) = self.clock.read();
             delay = now.saturating_sub(elapsed);
             started_at = elapsed.saturating_add(delay);
-            // The component's clock continues from here. If the component read the clock itself, a
-            // freeze in between would make its present too early for the whole step. A follower
-            // would then take a beat for older than it is.
-            self.step_start.store(nanoseconds(now.saturating_sub(ahead)), Ordering::Relaxed);
-            (state, nanoseconds(started_at), nanoseconds(ahead), event.map(bindings::convert_event))
+            // The component's clock continues from here. It is without the lead (`guest_clock`), so
+            // its first reading is too. If the component read the clock itself, a freeze in between
+            // would make its present too early for the whole step. A follower would then take a
+            // beat for older than it is.
+            self.step_start.store(nanoseconds(now.saturating_sub(lead)), Ordering::Relaxed);
+            (state, nanoseconds(started_at), nanoseconds(lead), event.map(bindings::convert_event))
         };
         let result = self.call_with_permit(permit, &self.functions.step, arguments).await;
         self.step_start.store(0, Ordering::Relaxed);
@@ -280,11 +282,14 @@ impl ElectionComponent {
         Ok(report)
     }
 
-    /// Records the start of a step that was requested at `requested_at`. A late step in which the
-    /// candidate leaves is harmless, so its lateness is not recorded.
+    /// Records the start of a step that was requested at `requested_at`.
+    ///
+    /// A late step also holds other candidates back ([`Engine::on_late_step`]). A late step in
+    /// which the candidate leaves is harmless: it is not recorded, and holds no candidate back.
     fn on_start(&self, requested_at: Duration, is_leaving: bool) {
         let late = self.last_step().on_start(requested_at, self.clock.now());
-        self.last_step().late = late.filter(|_| !is_leaving && self.engine.on_late_step());
+        let is_reported = late.is_some() && !is_leaving && self.engine.on_late_step();
+        self.last_step().late = if is_reported { late } else { None };
     }
 
     /// Returns the urgency of a step requested at `now`.
@@ -445,6 +450,8 @@ impl fmt::Debug for ElectionComponent {
 }
 
 impl Drop for ElectionComponent {
+    /// Overwrites the settings, unless a running call still shares them. Copies that `environment`
+    /// made are not overwritten.
     fn drop(&mut self) {
         for (_, value) in Arc::get_mut(&mut self.env).into_iter().flatten() {
             value.zeroize();
@@ -558,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn only_leaders_are_late() {
+    fn a_step_without_the_lease_is_never_late() {
         assert_eq!(after(Role::Undecided, ZERO, ZERO).on_start(ZERO, 60_000 * MS), None);
         let mut step = after(leading(), ZERO, ZERO);
         step.on_failure();

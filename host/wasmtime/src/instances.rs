@@ -20,8 +20,8 @@ const INTERFACE: &str = "tenure:election/election@0.1.0";
 /// Maximum number of calls of an instance. Dropping it then frees memory that it has leaked.
 const MAX_CALLS: u32 = 10_000;
 
-/// Maximum number of bytes that a call copies between host and instance. A list of blobs is the
-/// largest.
+/// Maximum bytes that the component passes to the host in one result, or in one call of a host
+/// function. A list of blobs is the largest.
 const MAX_COPIED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Maximum memory of an idle instance, in bytes. A new one has a few hundred KiB.
@@ -76,7 +76,8 @@ impl Instances {
         let call = function.call_async(&mut *store, arguments());
         let result = self.engine.run_interruptible(None, call).await?;
         *calls += 1;
-        // The grant ends here, whether the instance is kept or not.
+        // Clears the environment, whether the instance is kept or not. The next call replaces the
+        // rest of the grant.
         if store.data_mut().end_call() < MAX_IDLE_MEMORY && *calls < MAX_CALLS {
             self.keep_idle(live);
         }

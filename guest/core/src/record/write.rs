@@ -29,7 +29,9 @@ pub(crate) enum Progress {
     Done(ETag, Moment),
     /// The newest try is not on the blob. The blob has this record and tag instead.
     NotApplied(Option<Box<Record>>, ETag),
-    /// The outcome is unknown, or the service refuses: the record is read back after a pause.
+    /// The write is not confirmed: there was no usable answer, the service refused, or the blob has
+    /// another version. An earlier try may have written that version, so the record is read back
+    /// after a pause.
     Retry,
     /// The lease is lost.
     LeaseLost,
@@ -70,6 +72,8 @@ impl Write {
             {
                 Progress::LeaseLost
             }
+            // Includes `ConditionNotMet`: a try of this write may have replaced the version in
+            // `If-Match`.
             _ => self.mark_uncertain(sent),
         }
     }

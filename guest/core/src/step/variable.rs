@@ -1,5 +1,6 @@
 //! The names of the environment variables. docs/configuration.md and docs/security.md list them.
-//! The variables of the account have the same names as for the Azure CLI.
+//! The account's variables have the names that the Azure CLI uses, and the identities' variables
+//! have those of the Azure SDKs, where such names exist.
 
 /// The prefixes of all variables.
 pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];

@@ -79,7 +79,9 @@ fn wills(
 ) -> Option<LastWillSink> {
     let link = process.link.clone().filter(|_| coordination.leaves_wills)?;
     let (election, ca_file) = (context.election.clone(), coordination.resolved.ca_file());
-    Some(Box::new(move |will| link.set_sign_will(&election, will.as_ref(), ca_file.as_ref())))
+    Some(Box::new(move |will| {
+        link.set_sign_of_life_will(&election, will.as_ref(), ca_file.as_ref())
+    }))
 }
 
 async fn add(process: Arc<Process>, configuration: Configuration, mut place: CandidateContext) {

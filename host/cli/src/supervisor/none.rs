@@ -53,7 +53,7 @@ impl Link {
         match self.0 {}
     }
 
-    pub(crate) fn set_sign_will(&self, _: &str, _: Option<&Request>, _: Option<&OsString>) {
+    pub(crate) fn set_sign_of_life_will(&self, _: &str, _: Option<&Request>, _: Option<&OsString>) {
         match self.0 {}
     }
 

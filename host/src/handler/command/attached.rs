@@ -62,8 +62,9 @@ impl AttachedCommand {
         self.leave_waiting(Stage::Cancelled)
     }
 
-    /// Waits until the run has not started, or ended before it started the command. Never completes
-    /// once the run was cancelled or is finished.
+    /// Waits until a run may start: returns at once if none has started, otherwise when the run
+    /// ended without starting the command. Never completes once the run was cancelled or is
+    /// finished.
     pub async fn wait_until_idle(&self) {
         // Cannot fail: the sender is a field of `self`.
         let _ = self.stage.subscribe().wait_for(|stage| *stage == Stage::Waiting).await;
@@ -91,6 +92,7 @@ impl AttachedCommand {
         self.stage.send_replace(match outcome {
             // The command was out of time before it started. A later leadership may have more time.
             RunOutcome::Finished(CommandExit { ended: None, .. }) => Stage::Waiting,
+            // An attached command has no time limit, so only the end of leadership stops it.
             RunOutcome::Finished(CommandExit { stopped: true, .. }) => {
                 Stage::Finished(CommandEnd::LeaseLost)
             }

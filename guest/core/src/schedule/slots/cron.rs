@@ -17,8 +17,8 @@ use super::zone::{OffsetSpan, Zone};
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, Timelike};
 use tenure_base::prelude::*;
 
-/// Search limit: the rarest date, a 29 February on a given weekday, comes at least once in 40
-/// years.
+/// Search limit. The rarest date is a fifth Monday or other weekday in February (`* * FEB MON#5`):
+/// a 29 February on a given weekday. It comes at least once in 40 years.
 const HORIZON: Months = Months::new(50 * 12);
 
 /// A cron expression.
@@ -83,7 +83,7 @@ impl Cron {
         None
     }
 
-    /// Returns the newest slot that is not later than `now`.
+    /// Returns the newest slot that is not later than `now`. `None` if there is none since 1970.
     pub(super) fn newest(&self, zone: &Zone, now: i64) -> Option<i64> {
         let next_until_now = |after: i64| self.next(zone, after).filter(|slot| *slot <= now);
         // Goes back in doubling steps to an instant that has a slot after it. From there, a binary
@@ -92,6 +92,7 @@ impl Cron {
         let mut found = loop {
             match next_until_now(now.checked_sub(step_back)?) {
                 Some(slot) => break slot,
+                // The search has reached 1970.
                 None if step_back > now => return None,
                 None => step_back *= 2,
             }

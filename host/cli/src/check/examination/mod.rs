@@ -39,7 +39,7 @@ pub struct Question {
     pub blob: BlobName,
     /// Time limit for the whole request.
     pub timeout: Duration,
-    pass: AuthSource,
+    auth_source: AuthSource,
     correction: Offset,
 }
 
@@ -48,7 +48,7 @@ impl Question {
     pub fn request(&self, settings: &Settings, wall: DateTime<Utc>) -> Request {
         let seconds = u32::try_from(self.timeout.as_secs()).unwrap_or(u32::MAX);
         let account = &settings.account;
-        let authorization = account.credential().authorization(&self.pass);
+        let authorization = account.credential().authorization(&self.auth_source);
         let date = self.correction.correct(wall);
         self.operation.request(account, &self.blob, date, seconds, authorization)
     }
@@ -207,24 +207,25 @@ impl<'s, W: Transport> Examination<'s, W> {
         Ok(())
     }
 
-    /// Reads the orders, as a leader does. Missing permission is only a warning, since it does not
-    /// prevent leading.
+    /// Reads the orders, as a leader does. Missing permission, or no response, is only a warning,
+    /// since it does not prevent leading.
     async fn read_orders(&mut self) -> Result<(), Aborted> {
+        const ORDERS: &str = "orders (tenure trigger, tenure transfer)";
         let (read, election) = (Operation::ReadSideBlob(SideBlob::Orders), &self.settings.election);
         let check = read.name();
         if !election.may_have_side_blobs() {
             return Ok(());
         }
-        let problem = match self.ask(read, election).await? {
+        let detail = match self.ask(read, election).await? {
             Ok(exchange) if exchange.answer.class == Class::Refused => {
-                self.explain(&exchange, election)
+                let problem = self.explain(&exchange, election);
+                format!("{problem}. So a leader here takes no {ORDERS}")
             }
             Ok(_) => return Ok(()),
-            Err(problem) => problem.detail,
+            Err(Problem { detail, .. }) => {
+                format!("{detail}. So it is unknown whether a leader here can take {ORDERS}")
+            }
         };
-        let detail = format!(
-            "{problem}. So a leader here takes no orders (tenure trigger, tenure transfer)"
-        );
         self.findings.push(Finding::warning(check, detail));
         Ok(())
     }
@@ -241,7 +242,7 @@ impl<'s, W: Transport> Examination<'s, W> {
             _ if one_blob => {
                 "the SAS is valid for the election's blob only, so no other blob can be tested"
             }
-            None => "the blob's name is too long for a second blob beside it",
+            None => "no name for a scratch blob can be made from the blob's name",
             Some(_) => return scratch,
         };
         self.findings.push(Finding::unknown("permissions", why));
@@ -261,8 +262,9 @@ impl<'s, W: Transport> Examination<'s, W> {
         })
     }
 
-    /// Sends a request until there is a final response. Retries it with a corrected date, another
-    /// token, or later. The inner error means that all tries remained unanswered.
+    /// Sends a request until there is a final response. Retries it with a corrected date or another
+    /// token. If there is no response, or the service is unavailable, it tries once more, without a
+    /// pause. The inner error means that all tries remained unanswered.
     async fn ask(
         &mut self,
         operation: Operation,
@@ -275,7 +277,7 @@ impl<'s, W: Transport> Examination<'s, W> {
                 operation: operation.clone(),
                 blob: blob.clone(),
                 timeout: self.settings.timings.request_timeout,
-                pass: self.pass().await?,
+                auth_source: self.auth_source().await?,
                 correction: if self.corrected { self.clock } else { Offset::default() },
             };
             let sent = self.transport.now();
@@ -299,24 +301,24 @@ impl<'s, W: Transport> Examination<'s, W> {
             }
             self.facts.read(&headers);
             self.facts.record_answer(&operation, &answer);
-            let retry_later = answer.class == Class::Unavailable && tries < MAX_TRIES;
-            if !self.needs_reauthorization(&answer, now) && !retry_later {
+            let retry_unavailable = answer.class == Class::Unavailable && tries < MAX_TRIES;
+            if !self.needs_reauthorization(&answer, now) && !retry_unavailable {
                 return Ok(Ok(Exchange { operation, answer, is_retry: tries > 1, elapsed }));
             }
         }
     }
 
-    /// Returns the authorization of the next request.
-    async fn pass(&mut self) -> Result<AuthSource, Aborted> {
+    /// Returns the source of the next request's authorization. Requests a token if needed.
+    async fn auth_source(&mut self) -> Result<AuthSource, Aborted> {
         const CHECK: &str = "token";
         let credential = self.settings.account.credential();
         let mut failures = 0;
         loop {
             let sent = self.transport.now();
-            let pass = self.credential_state.auth_source(credential, sent);
+            let auth_source = self.credential_state.auth_source(credential, sent);
             let fetch = CredentialState::token_request(credential, LONGEST_FETCH);
-            let (None, Some(fetch)) = (&pass, fetch) else {
-                return Ok(pass.unwrap_or(AuthSource::Credential));
+            let (None, Some(fetch)) = (&auth_source, fetch) else {
+                return Ok(auth_source.unwrap_or(AuthSource::Credential));
             };
             let reply = self.transport.fetch(fetch).await;
             let (times, wall) = ((sent, self.transport.now()), self.transport.wall());
@@ -418,8 +420,9 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// Returns the names for the blob of an election, or none if that name is too long. `random`
-    /// keeps concurrent examinations apart.
+    /// Returns the names for the blob of an election. `None` if a name is not valid, or is the
+    /// election's own, which can happen for a name near the maximum length. `random` keeps
+    /// concurrent examinations apart.
     fn new(election: &BlobName, random: u64) -> Option<Self> {
         Some(Self {
             temporary: with_suffix(election, &format!("{PERMANENT_SUFFIX}-{random:016x}"))?,
