@@ -253,8 +253,8 @@ impl Candidacy {
     /// Prepares the candidate to contend. `changed` is notified of each change of the visible
     /// state. `supervisor` receives the last will; the number identifies the candidate there.
     /// `watcher` watches the leader if this candidate has an address or observes. `telemetry`
-    /// observes reports and events for a collector. `member_side` connects a share's candidate or the
-    /// coordinating candidate with its member.
+    /// observes reports and events for a collector. `member_side` connects a share's candidate or
+    /// the coordinating candidate with its member.
     pub(crate) fn into_contender(
         self,
         clock: BootClock,
