@@ -10,7 +10,7 @@ use tenure::engine::{AllowList, Elector, ElectorError, Runner};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure::{Event, Lease};
 use tenure_clock::{BootClock, Clock};
-use tenure_core::{Event as Word, Leadership, Report, Role, State, Timestamp};
+use tenure_core::{Event as StepInput, Leadership, Report, Role, State, Timestamp};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::{ComponentHandler, Engine, Options};
 
@@ -110,7 +110,7 @@ impl Elector for Script {
         &self,
         _: Option<State>,
         elapsed: Duration,
-        event: Option<Word>,
+        event: Option<StepInput>,
     ) -> Result<Report, ElectorError> {
         let valid_for = self.valid_for;
         let turn = tenure_core::Turn {

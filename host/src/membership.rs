@@ -30,7 +30,8 @@ pub struct Membership {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Role {
-    /// The role or the leader is not known yet.
+    /// No leader is known: no poll was answered yet, or none has found a leader since this process
+    /// led or since the last leader ended.
     #[default]
     Undecided,
     /// The process leads until this lease is lost. [`leading_term`](Role::leading_term) checks the
@@ -44,7 +45,7 @@ pub enum Role {
     /// Another candidate leads.
     #[non_exhaustive]
     Following {
-        /// The leader, if it is known.
+        /// The leader. `None` if another candidate holds the lease but there is no record yet.
         leader: Option<Leader>,
     },
     /// The process has left the election.
@@ -139,7 +140,8 @@ impl Drop for Membership {
 }
 
 impl Events {
-    /// Returns the next event, or `None` once the process has left the election.
+    /// Returns the next event. Returns `None` once the candidate has ended and the [`Membership`],
+    /// or the future of [`leave`](Membership::leave), is dropped.
     ///
     /// A reader that falls behind by more than 256 events misses the oldest ones. This method is
     /// cancel safe.
@@ -205,8 +207,8 @@ impl Leader {
 impl Role {
     /// Returns the term of the process if it leads and may act now.
     ///
-    /// Returns `None` if the role is `Leading` but its lease has run out. That happens during a
-    /// step, or after the machine was suspended.
+    /// Returns `None` if the role is `Leading` but its lease has run out. That happens while the
+    /// step that should renew the lease is still under way, or after the machine was suspended.
     #[must_use]
     pub fn leading_term(&self) -> Option<u64> {
         match self {

@@ -13,8 +13,8 @@
 //!   time.
 //! - The component is built without `std`, which would be a third of its size and import terminals,
 //!   standard streams and more. [`tenure_base::prelude`] replaces the prelude of `std`.
-//! - No request of an election has a body: every WASI host that was tried sends a bodyless request
-//!   intact.
+//! - No request of an election to the storage account has a body (token requests have one): every
+//!   WASI host that was tried sends a bodyless request intact.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]
@@ -56,8 +56,8 @@ mod schedule {
     pub(crate) mod turns;
 }
 
-/// The blobs beside the election's blob: announcements, candidates' names, orders, shares'
-/// requests.
+/// The blobs next to the election's blob: announcements, candidates' names, orders, members' signs
+/// of life and the plan of shares. Also the background requests that read and write them.
 mod side {
     pub(crate) mod announcement;
     pub(crate) mod background;
@@ -127,7 +127,8 @@ pub use tenure_azure::secret::Secret;
 pub use tenure_base::duration::{format_duration, milliseconds, nanoseconds};
 pub use tenure_base::text::error_chain;
 
-/// An instant of a candidate: the time since the origin of its `elapsed`.
+/// An instant on the host's clock: the `elapsed` that the host passes to each step
+/// ([`StepStart`]). Its origin is any fixed instant.
 pub type Moment = core::time::Duration;
 
 #[cfg(test)]

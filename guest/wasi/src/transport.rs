@@ -24,8 +24,9 @@ pub fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sends a request; gives up after `timeout`. `body_limit` returns the maximum bytes of the
-/// response body to read, depending on the status.
+/// Sends a request; gives up after `timeout`. `body_limit` returns the number of bytes of the
+/// response body after which reading stops, depending on the status. The body in the result may be
+/// longer, up to nearly twice that.
 ///
 /// # Errors
 /// The reason why there is no response.
@@ -132,7 +133,8 @@ fn wait(ready: &Pollable, deadline: &Pollable) -> bool {
     poll(&[ready, deadline]).contains(&0)
 }
 
-/// Reads as much of the body as arrives in time: the response is valid without it.
+/// Reads as much of the body as arrives in time: the response is valid without it. Stops once at
+/// least `max_bytes` were read; the last read may exceed them.
 fn read(response: &IncomingResponse, max_bytes: usize, deadline: &Pollable) -> Vec<u8> {
     let mut read = Vec::new();
     if max_bytes == 0 {
@@ -202,7 +204,8 @@ fn failure(code: ErrorCode) -> Failure {
         ErrorCode::LoopDetected => other("the proxies form a loop"),
         ErrorCode::ConfigurationError => other("the host is not configured to send requests"),
         ErrorCode::InternalError(detail) => match detail.filter(|text| !text.is_empty()) {
-            // Certificate problems have no error code of their own.
+            // `TlsCertificateError` has no text. So Tenure's host reports certificate and protocol
+            // problems as an internal error that begins with `TLS`.
             Some(detail) if detail.starts_with("TLS") => Failure { kind: FailureKind::Tls, detail },
             Some(detail) => Failure { kind: FailureKind::Other, detail },
             None => other("an internal error of the host"),

@@ -194,7 +194,7 @@ impl Demo<'_> {
         let table = self.story.with(|story, _| screen::summary_table(story));
         self.screen.print(&table)?;
         result?;
-        match self.story.with(|story, _| story.sink.overlapping()) {
+        match self.story.with(|story, _| story.sink.invalid_turns()) {
             0 => Ok(self.screen.print(screen::FAREWELL)?),
             turns => Err(DemoEnd::Failed(format!("turns that overlapped: {turns}"))),
         }

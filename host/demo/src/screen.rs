@@ -321,8 +321,9 @@ pub(super) fn summary_table(story: &Story) -> String {
         number => format!("{number} cut off"),
     };
     lines.push(fact("turns run", &format!("{:>7}", story.turns_started), &cut_off));
-    let (overlapping, source) = (story.sink.overlapping(), "by the endpoint that they call");
-    let value = styled(if overlapping == 0 { GOOD } else { BAD }, &format!("{overlapping:>7}"));
+    // Turns of an earlier term and repeated slots count too.
+    let (invalid_turns, source) = (story.sink.invalid_turns(), "by the endpoint that they call");
+    let value = styled(if invalid_turns == 0 { GOOD } else { BAD }, &format!("{invalid_turns:>7}"));
     lines.push(fact("overlapping turns", &value, source));
     lines.join("\n") + "\n"
 }

@@ -27,7 +27,7 @@ struct Observations {
     running: Arc<()>,
     highest_term: u64,
     newest_slot: String,
-    overlapping: usize,
+    invalid_turns: usize,
 }
 
 impl Sink {
@@ -43,8 +43,8 @@ impl Sink {
 
     /// Returns the number of invalid turns. A turn is invalid if it overlaps another, follows one
     /// of a later term, or repeats a slot.
-    pub(super) fn overlapping(&self) -> usize {
-        self.lock().overlapping
+    pub(super) fn invalid_turns(&self) -> usize {
+        self.lock().invalid_turns
     }
 
     fn begin(&self, term: u64, slot: String) -> Arc<()> {
@@ -52,7 +52,7 @@ impl Sink {
         let is_only_turn = Arc::strong_count(&observations.running) == 1;
         let is_valid =
             is_only_turn && term >= observations.highest_term && slot > observations.newest_slot;
-        observations.overlapping += usize::from(!is_valid);
+        observations.invalid_turns += usize::from(!is_valid);
         observations.highest_term = observations.highest_term.max(term);
         observations.newest_slot = slot.max(std::mem::take(&mut observations.newest_slot));
         observations.running.clone()
@@ -83,25 +83,25 @@ mod tests {
 
     /// Returns the invalid turns that the sink counts. Each entry has a term, a slot, and the
     /// number of turns that ended before it.
-    fn count_overlapping(turns: &[(u64, &str, usize)]) -> usize {
+    fn count_invalid(turns: &[(u64, &str, usize)]) -> usize {
         let (sink, mut running) = (Sink::default(), Vec::new());
         for (term, slot, ended) in turns {
             running.drain(..ended);
             running.push(sink.begin(*term, (*slot).to_owned()));
         }
-        sink.overlapping()
+        sink.invalid_turns()
     }
 
     #[test]
     fn turns_that_should_not_have_been_are_counted() {
-        assert_eq!(count_overlapping(&[(1, "a", 0), (2, "b", 1), (2, "c", 1)]), 0);
-        assert_eq!(count_overlapping(&[(1, "a", 0), (2, "b", 0)]), 1, "two at once");
+        assert_eq!(count_invalid(&[(1, "a", 0), (2, "b", 1), (2, "c", 1)]), 0);
+        assert_eq!(count_invalid(&[(1, "a", 0), (2, "b", 0)]), 1, "two at once");
         assert_eq!(
-            count_overlapping(&[(1, "a", 0), (2, "b", 0), (2, "c", 1), (2, "d", 2)]),
+            count_invalid(&[(1, "a", 0), (2, "b", 0), (2, "c", 1), (2, "d", 2)]),
             2,
             "one that lasts"
         );
-        assert_eq!(count_overlapping(&[(2, "a", 0), (1, "b", 1)]), 1, "of an earlier term");
-        assert_eq!(count_overlapping(&[(1, "a", 0), (2, "a", 1)]), 1, "a slot twice");
+        assert_eq!(count_invalid(&[(2, "a", 0), (1, "b", 1)]), 1, "of an earlier term");
+        assert_eq!(count_invalid(&[(1, "a", 0), (2, "a", 1)]), 1, "a slot twice");
     }
 }

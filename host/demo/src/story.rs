@@ -41,7 +41,7 @@ impl SharedStory {
 pub(super) struct Story {
     origin: DateTime<Utc>,
     pub takeover_time: TakeoverTime,
-    /// Counts the overlapping turns.
+    /// Counts the invalid turns.
     pub sink: Sink,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,

@@ -49,7 +49,7 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
         }),
         changes: notes(false),
         problems: notes(true),
-        overlapping: Some(story.sink.overlapping()),
+        overlapping: Some(story.sink.invalid_turns()),
         ..View::default()
     }
 }

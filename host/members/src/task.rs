@@ -17,8 +17,8 @@ use tenure_clock::{BootClock, Clock};
 use tenure_core as contract;
 use tenure_core::{Problem, ProblemClass, Request, Snapshot, Turn};
 use tenure_shares::{
-    Action, CoordinatorProblem, LastWill, Leader, Member, RunningShare as Runs, Share, Sign,
-    SignTiming, StoreRequest,
+    Action, CoordinatorProblem, LastWill, Leader, Member, RunningShare, Share, Sign, SignTiming,
+    StoreRequest,
 };
 use tokio::runtime::Handle as Runtime;
 use tokio::select;
@@ -32,7 +32,8 @@ pub const SHARE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Default time in which a leaving process hands its shares over.
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 
-/// Pause after a share's candidate could not start.
+/// Pause before a candidate of a member that could not start is tried again, because its settings
+/// may be valid by then.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Longest time that a leaving coordinator waits until the plan no longer includes it.
@@ -78,8 +79,9 @@ pub struct MemberSettings {
 /// A share's candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareCandidate {
-    /// The share.
+    /// Index and number of shares, for the handler.
     pub part: Part,
+    /// Split and index, as in the plan.
     share: Share,
 }
 
@@ -127,8 +129,9 @@ impl<H: Handler> ShareHandler<H> {
 
     /// Waits until a read that was sent in this term of the share shows a coordinator.
     ///
-    /// A leader without shares lists the shares after its term is on record. Either it has seen
-    /// that this share is held, or this read sees its term.
+    /// A process without `--shares` that wins the coordinating election first writes its term to
+    /// the record, and then looks for held shares. This holder first raised the term of its share,
+    /// and then reads the record. So at least one of the two sees the other.
     async fn wait_for_coordinator(&self, term: u64) {
         let mut is_reported = false;
         while self.checked_term.load(Ordering::Relaxed) != term {
@@ -192,7 +195,9 @@ impl<H: Handler> Handler for ShareHandler<H> {
     }
 }
 
-/// A running candidate. It is finished when its [context](CandidateContext) is dropped.
+/// The future that runs a candidate. The candidate counts as finished when its
+/// [context](CandidateContext) and all guards of it are dropped, which may be later than the end of
+/// the future.
 pub type CandidateFuture = BoxFuture<'static, ()>;
 
 /// Starts the candidate of a share.
@@ -201,8 +206,9 @@ type StartCandidate<'a> =
 
 /// Sink for the last will of this process, which a process that outlives it sends.
 ///
-/// The last will is the request that deletes the member's sign of life. It is useful for its
-/// `timeout`. `None` revokes the previous last will.
+/// The last will is the request that deletes the member's sign of life. After its `timeout`,
+/// counted from this call, it need not be sent: other members then take the silent member for dead.
+/// `None` revokes the previous last will.
 pub type LastWillSink = Box<dyn Fn(Option<Request>) + Send + Sync>;
 
 type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -345,11 +351,14 @@ impl<'a> Task<'a> {
             self.coordinating_candidate.set_ready(true);
         }
         self.update_coordination(now);
+        self.continue_leaving(now);
+        self.send_coordinator_request(now);
         self.apply_actions(now);
         self.report_stopping_shares(now);
         self.shares.retain(|_, handle| !handle.is_finished());
         let leader =
             self.coordination.as_ref().and_then(|coordination| coordination.leader.wake_at());
+        // Bounds the pause of the loop while this member leaves. See `continue_leaving`.
         let leave_due = self.leaving_since.map(|since| {
             match since.saturating_add(self.settings.leave_within) {
                 end if now < end => end.min(now + PLAN_TIMEOUT),
@@ -357,7 +366,8 @@ impl<'a> Task<'a> {
             }
         });
         let wake_times = [self.member.wake_at(), leader, leave_due, self.cool_down_until];
-        // Reports may change the state without waking this loop, so it runs at least this often.
+        // Reports may change the state without waking this loop. If no other time is known, it runs
+        // this often.
         wake_times.into_iter().flatten().min().unwrap_or(now + PLAN_TIMEOUT)
     }
 
@@ -365,11 +375,12 @@ impl<'a> Task<'a> {
         let Some(since) = self.leaving_since else { return false };
         let is_late = self.clock.now()
             > since.saturating_add(self.settings.leave_within).saturating_add(SIGN_TIMEOUT);
-        // A handler that does not stop is not waited for.
+        // Each candidate ends within 10 s after its handler was asked to stop, even if the handler
+        // still runs. So only the withdrawal of the sign needs a limit here.
         self.running.is_empty() && (self.sign_withdrawn || is_late)
     }
 
-    /// Starts or stops coordinating as the coordinating candidate's term changes.
+    /// Starts or stops coordinating if the coordinating candidate's term has changed.
     fn update_coordination(&mut self, now: Duration) {
         let term = self.coordinating_candidate.leading_term(now);
         if self.coordination.as_ref().map(|coordination| coordination.term) != term {
@@ -385,18 +396,24 @@ impl<'a> Task<'a> {
                 Coordination { term, number: self.coordination_count, leader }
             });
         }
-        if let Some(since) = self.leaving_since {
-            let must_wait = self
-                .coordination
-                .as_ref()
-                .is_some_and(|coordination| !coordination.leader.has_left());
-            if !must_wait || now >= since + PLAN_TIMEOUT {
-                self.coordinating_candidate.leave();
-            }
-            if now >= since.saturating_add(self.settings.leave_within) {
-                self.shares.values().for_each(CandidateHandle::leave);
-            }
+    }
+
+    /// If this member leaves, makes the coordinating candidate leave once the plan no longer
+    /// includes this member, and all shares at the end of `leave_within`.
+    fn continue_leaving(&mut self, now: Duration) {
+        let Some(since) = self.leaving_since else { return };
+        let must_wait =
+            self.coordination.as_ref().is_some_and(|coordination| !coordination.leader.has_left());
+        if !must_wait || now >= since + PLAN_TIMEOUT {
+            self.coordinating_candidate.leave();
         }
+        if now >= since.saturating_add(self.settings.leave_within) {
+            self.shares.values().for_each(CandidateHandle::leave);
+        }
+    }
+
+    /// Sends the next request of the coordinator, if this member coordinates and one is due.
+    fn send_coordinator_request(&mut self, now: Duration) {
         let Some(Coordination { number, leader, .. }) = &mut self.coordination else { return };
         let origin = RequestOrigin::Leader(*number);
         if let Some(request) = leader.next_request(now) {
@@ -407,7 +424,7 @@ impl<'a> Task<'a> {
     /// Starts, hands over and ends shares according to the plan.
     fn apply_actions(&mut self, now: Duration) {
         let running = self.shares.iter().filter(|(_, handle)| !handle.is_finished());
-        let running = running.map(|(share, handle)| Runs {
+        let running = running.map(|(share, handle)| RunningShare {
             share: *share,
             is_leading: handle.leading_term(now).is_some(),
             successor: handle.successor(),
@@ -493,7 +510,8 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Reports why this coordinator fails, and leaves coordination to another member.
+    /// Reports why this coordinator fails. Leaves coordination to another member, unless the plan
+    /// itself is wrong ([`CoordinatorProblem::Term`]): no other member could do better then.
     fn on_coordinator_problem(&mut self, problem: Option<CoordinatorProblem>, now: Duration) {
         let Some(problem) = problem else { return };
         let detail = match problem {

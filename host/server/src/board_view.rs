@@ -90,7 +90,7 @@ fn known_role(board: &Board, now: Duration) -> Role {
     }
 }
 
-/// Returns true if this candidate does not know the leader.
+/// Returns true if it is not known who leads, or whether any candidate does.
 fn is_leader_unknown(role: &Role, unready: bool) -> bool {
     *role == Role::Following(None) || (*role == Role::Undecided && unready)
 }
@@ -113,7 +113,7 @@ fn row(board: &Board, now: Duration) -> Row {
     let ended = ends.into_iter().flatten().flatten().map(|ended| ended.end.at.0 / 1_000_000).max();
     Row {
         election: board.election.clone(),
-        fares: if problem.is_some() { ElectionHealth::NotSeen } else { outlook.health(is_led) },
+        health: if problem.is_some() { ElectionHealth::NotSeen } else { outlook.health(is_led) },
         role: role_label(&role),
         unseen: is_leader_unknown(&role, problem.is_some()),
         leader,

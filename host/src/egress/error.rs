@@ -109,20 +109,22 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     if let Some(tls) = find_cause::<rustls::Error>(error) {
         return translate_tls(tls);
     }
-    let pooled = find_cause::<reqwest::Error>(error);
+    // Turns use the client of `hyper-util` directly. All other requests, as those of elections, use
+    // `reqwest`.
+    let reqwest_error = find_cause::<reqwest::Error>(error);
     let is_unresolved = matches!(find_cause(error), Some(LookupError::Unresolved(_)));
-    if is_unresolved || pooled.is_some_and(reqwest::Error::is_dns) {
+    if is_unresolved || reqwest_error.is_some_and(reqwest::Error::is_dns) {
         return Error::NameResolution(innermost(error));
     }
     // Skips errors that only wrap another one.
     let mut kinds =
         error_chain(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
     let io = kinds.find(|kind| *kind != io::ErrorKind::Other);
-    let is_connecting = pooled.is_some_and(reqwest::Error::is_connect)
+    let is_connecting = reqwest_error.is_some_and(reqwest::Error::is_connect)
         || find_cause(error).is_some_and(legacy::Error::is_connect);
     if io == Some(io::ErrorKind::TimedOut)
         || find_cause::<Elapsed>(error).is_some()
-        || pooled.is_some_and(reqwest::Error::is_timeout)
+        || reqwest_error.is_some_and(reqwest::Error::is_timeout)
     {
         return match is_connecting {
             true => Error::ConnectTimeout,
@@ -132,15 +134,15 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     match io {
         Some(io::ErrorKind::ConnectionRefused) if is_connecting => Error::ConnectionRefused,
         // Turns must know if the request may have arrived. It has not while the turn is still
-        // connecting, and it may have on an established connection. Elections have pooled clients
-        // and do not need to know, so their users get the actual error.
+        // connecting, and it may have on an established connection. Elections do not need to know,
+        // so their users get the actual error.
         Some(
             io::ErrorKind::ConnectionRefused
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::UnexpectedEof,
-        ) => match is_connecting && pooled.is_none() {
+        ) => match is_connecting && reqwest_error.is_none() {
             true => Error::ConnectionRefused,
             false => Error::ConnectionClosed,
         },

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_clock::Clock;
 use tenure_core::{
-    BackgroundReply, Event as Word, Failure, Outcome, ProblemClass, Report, Request, Response,
+    BackgroundReply, Event as StepInput, Failure, Outcome, ProblemClass, Report, Request, Response,
     Role, State, Turn, TurnResult, Turns,
 };
 use tokio::runtime::Handle;
@@ -35,12 +35,12 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct Candidate<'a, E, C> {
     pub(super) runner: &'a Runner<E, C>,
     state: Option<State>,
-    /// Input of the next step.
-    next_input: Option<Word>,
-    /// Later inputs, one for each step.
-    queued_inputs: VecDeque<Word>,
-    /// True if a hint that the leader may have changed is to be sent to the elector. It is sent
-    /// after all other inputs, once for any number of hints.
+    /// Result of the ended turn. The next step takes it before all other inputs.
+    turn_result: Option<TurnResult>,
+    /// Other inputs, one for each step.
+    queued_inputs: VecDeque<StepInput>,
+    /// True if a hint is to be sent to the elector: the leader may have changed, or the orders of a
+    /// leader. It is sent after all other inputs, once for any number of hints.
     has_hint: bool,
     /// False after an order not to contend.
     may_contend: bool,
@@ -70,9 +70,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         Self {
             runner,
             state: None,
-            next_input: None,
+            turn_result: None,
             // Sent with the first step, so that the candidate does not contend until it is ready.
-            queued_inputs: (!is_ready).then_some(Word::Ready(false)).into_iter().collect(),
+            queued_inputs: (!is_ready).then_some(StepInput::Ready(false)).into_iter().collect(),
             has_hint: false,
             may_contend: true,
             is_ready,
@@ -145,7 +145,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     fn give_up_at(&self) -> Option<Duration> {
         let leaving_since = self.leaving_since?;
         let since = match &self.turn {
-            Some(turn) => turn.ordered_at()?.max(leaving_since),
+            Some(turn) => turn.stop_ordered_at()?.max(leaving_since),
             None => leaving_since + self.queue_time(),
         };
         Some(since + LEAVE_LIMIT)
@@ -173,7 +173,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let is_due = self.now() >= self.next_step_at;
         if self.leaving_since.is_some() && self.turn.is_none() {
             if self.leave_sent {
-                // The release may wait for the token of a background request.
+                // The release may wait for a token that a background request fetches.
                 if let Some(answer) = self.queued_inputs.pop_front() {
                     return Some(self.runner.step(self.state.clone(), Some(answer)));
                 }
@@ -184,17 +184,14 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             self.leave_sent = true;
             // Carries the end of the turn, because a separate step for that would claim another
             // turn.
-            let turn_result = match self.next_input.take() {
-                Some(Word::TurnEnded(result)) => Some(result),
-                _ => None,
-            };
-            return Some(self.runner.step(self.state.clone(), Some(Word::Leave(turn_result))));
+            let turn_result = self.turn_result.take();
+            return Some(self.runner.step(self.state.clone(), Some(StepInput::Leave(turn_result))));
         }
         // A candidate without state gets its inputs only when its first step is due.
         let may_send = is_due || self.state.is_some();
-        let input = match self.next_input.take() {
+        let input = match self.turn_result.take().map(StepInput::TurnEnded) {
             None if may_send => {
-                let hint = || std::mem::take(&mut self.has_hint).then_some(Word::Hint);
+                let hint = || std::mem::take(&mut self.has_hint).then_some(StepInput::Hint);
                 self.queued_inputs.pop_front().or_else(hint)
             }
             input => input,
@@ -207,9 +204,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let turn = self.turn.as_ref().and_then(RunningTurn::wake_at);
         let must_wait = stepping || (self.state.is_none() && self.turn.is_some());
         let step = (!must_wait).then_some(self.next_step_at);
-        let has_input = !must_wait && !self.queued_inputs.is_empty() && self.state.is_some();
-        let step = if has_input { Some(self.now()) } else { step };
-        // The queue time of a step is unknown before its first poll.
+        // Before a step is first polled, the elector still returns the queue time of the previous
+        // step. That may have been long, so the wait is bounded.
         let end = self.give_up_at().map(|at| at.min(self.now() + LEAVE_LIMIT));
         [turn, step, end].into_iter().flatten().min().unwrap_or_else(|| self.now() + STEP_LIMIT)
     }
@@ -220,7 +216,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.emit(Event::Leaving { grace: self.runner.grace_period() });
         self.leaving_since = Some(now);
         // Replies to background requests remain useful.
-        self.queued_inputs.retain(|input| matches!(input, Word::BackgroundReply(_)));
+        self.queued_inputs.retain(|input| matches!(input, StepInput::BackgroundReply(_)));
         if let Some(turn) = &mut self.turn {
             turn.set_grace(now.saturating_add(self.runner.grace_period()));
         }
@@ -234,11 +230,11 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         self.emit(Event::Ordered { order: order.to_string() });
         self.queued_inputs.push_back(match order {
-            Order::Resign => Word::Resign,
-            Order::HandOver(to) => Word::HandOver(to),
+            Order::Resign => StepInput::Resign,
+            Order::HandOver(to) => StepInput::HandOver(to),
             Order::Ready(is_ready) => {
                 self.may_contend = is_ready;
-                Word::Ready(self.is_contending())
+                StepInput::Ready(self.is_contending())
             }
         });
     }
@@ -255,7 +251,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     /// Records that the process can work from now on.
     pub(super) fn on_ready(&mut self) {
         self.is_ready = true;
-        self.queued_inputs.push_back(Word::Ready(self.is_contending()));
+        self.queued_inputs.push_back(StepInput::Ready(self.is_contending()));
         let detail = match self.is_contending() {
             true => "ready, so this candidate now contends",
             false => "ready, but ordered not to contend",
@@ -300,7 +296,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.emit(Event::TurnEnded { turn: turn.turn.clone(), end, elapsed, other_turns });
         // Without state it was the turn of an earlier candidate.
         if self.state.is_some() {
-            self.next_input = Some(Word::TurnEnded(result));
+            self.turn_result = Some(result);
         }
     }
 
@@ -326,7 +322,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn on_background_reply(&mut self, reply: Result<Response, Failure>) {
         // A candidate without state did not send the request.
         if self.state.is_some() {
-            self.queued_inputs.push_front(Word::BackgroundReply(BackgroundReply {
+            self.queued_inputs.push_front(StepInput::BackgroundReply(BackgroundReply {
                 result: reply,
                 received_at: wall_clock(),
             }));
@@ -353,10 +349,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 self.emitter.end_leadership(&*events);
                 self.stop_turn();
                 self.state = None;
-                self.next_input = None;
+                self.turn_result = None;
                 self.queued_inputs.clear();
                 let must_wait = !self.is_contending() && self.leaving_since.is_none();
-                self.queued_inputs.extend(must_wait.then_some(Word::Ready(false)));
+                self.queued_inputs.extend(must_wait.then_some(StepInput::Ready(false)));
                 self.next_step_at = self.now() + RETRY_DELAY;
                 return None;
             }
@@ -391,7 +387,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if report.background.is_some() {
             // The election has abandoned its previous request. The reply to that one would be taken
             // for the reply to the new request.
-            self.queued_inputs.retain(|input| !matches!(input, Word::BackgroundReply(_)));
+            self.queued_inputs.retain(|input| !matches!(input, StepInput::BackgroundReply(_)));
         }
         report.background
     }
@@ -409,7 +405,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             let (end, elapsed, other_turns) = (TurnEnd::CutOff, Duration::ZERO, self.other_turns());
             self.emit(Event::TurnEnded { turn, end, elapsed, other_turns });
             let result = TurnResult { outcome: Outcome::NotStarted, reason: None };
-            self.next_input = Some(Word::TurnEnded(result));
+            self.turn_result = Some(result);
             return;
         }
         self.emit(Event::TurnStarted { turn: turn.clone() });

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tenure_clock::Clock;
-use tenure_core::{Event as Word, Failure, FailureKind, Report, Request, Response, State};
+use tenure_core::{Event as StepInput, Failure, FailureKind, Report, Request, Response, State};
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::select;
@@ -84,15 +84,16 @@ impl ElectorError {
     }
 }
 
-/// Decides and acts in an election. Implemented by [`Election`] and by hosts of the election
-/// component.
+/// Logic of an election, which a [`Runner`] drives step by step. Implemented by [`Election`] and by
+/// hosts of the election component. [`tenure::Elector`](crate::Elector), which programs use, is
+/// another type.
 pub trait Elector: Send + Sync {
     /// Runs one step, like the WIT's `election.step`. Calls never overlap.
     fn step(
         &self,
         state: Option<State>,
         elapsed: Duration,
-        event: Option<Word>,
+        event: Option<StepInput>,
     ) -> impl Future<Output = Result<Report, ElectorError>> + Send;
 
     /// Sends a background request of a report, outside the steps.
@@ -131,7 +132,7 @@ impl Elector for Election {
         &self,
         state: Option<State>,
         elapsed: Duration,
-        event: Option<Word>,
+        event: Option<StepInput>,
     ) -> Result<Report, ElectorError> {
         self.ensure_checked().map_err(|invalid| ElectorError::new(invalid.to_string()))?;
         Ok(Election::step(self, state.as_ref(), elapsed, event).await)
@@ -384,7 +385,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     }
 
     /// Creates a step with a limit, which only a broken component reaches.
-    fn step(&self, state: Option<State>, input: Option<Word>) -> Step<'_> {
+    fn step(&self, state: Option<State>, input: Option<StepInput>) -> Step<'_> {
         let taken_at = self.clock.now();
         let future = async move {
             let mut step = pin!(self.elector.step(state, taken_at, input));

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_clock::{Clock, virtual_time::VirtualClock};
 use tenure_core::{
-    Ending, EndingReason, Event as Word, Leadership, Outcome, Report, Role, State, Timestamp, Turn,
+    Ending, EndingReason, Event as StepInput, Leadership, Outcome, Report, Role, State, Timestamp,
+    Turn,
 };
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -134,33 +135,37 @@ impl Elector for Script {
         &self,
         state: Option<State>,
         elapsed: Duration,
-        input: Option<Word>,
+        input: Option<StepInput>,
     ) -> Result<Report, ElectorError> {
         assert_eq!(elapsed, self.log.clock.now());
         let suffix = if state.is_some() { "" } else { " as new" };
         self.log.add(match &input {
             None => format!("step{suffix}"),
-            Some(Word::Leave(None)) => format!("step{suffix}: leave"),
-            Some(Word::Leave(Some(result))) => {
+            Some(StepInput::Leave(None)) => format!("step{suffix}: leave"),
+            Some(StepInput::Leave(Some(result))) => {
                 format!("step{suffix}: leave, {}", outcome_text(result.outcome))
             }
-            Some(Word::LeaveLate(_)) => unreachable!("no host says this"),
-            Some(Word::TurnEnded(result)) => {
+            Some(StepInput::LeaveLate(_)) => unreachable!("no host says this"),
+            Some(StepInput::TurnEnded(result)) => {
                 format!("step{suffix}: {}", outcome_text(result.outcome))
             }
-            Some(Word::ResetSlot) => format!("step{suffix}: reset slot"),
-            Some(Word::Resign) => format!("step{suffix}: resign"),
-            Some(Word::HandOver(to)) => format!("step{suffix}: hand over to {to}"),
-            Some(Word::Ready(false)) => format!("step{suffix}: not ready"),
-            Some(Word::Ready(true)) => format!("step{suffix}: ready"),
-            Some(Word::BackgroundReply(answer)) => {
+            Some(StepInput::ResetSlot) => format!("step{suffix}: reset slot"),
+            Some(StepInput::Resign) => format!("step{suffix}: resign"),
+            Some(StepInput::HandOver(to)) => format!("step{suffix}: hand over to {to}"),
+            Some(StepInput::Ready(false)) => format!("step{suffix}: not ready"),
+            Some(StepInput::Ready(true)) => format!("step{suffix}: ready"),
+            Some(StepInput::BackgroundReply(answer)) => {
                 format!("step{suffix}: answered {}", answer.result.is_ok())
             }
-            Some(Word::Hint) => format!("step{suffix}: hint"),
+            Some(StepInput::Hint) => format!("step{suffix}: hint"),
         });
         let next = self.replies.lock().unwrap().pop_front();
         let next = next.unwrap_or_else(|| {
-            reply(if matches!(input, Some(Word::Leave(_))) { Role::Left } else { Role::Undecided })
+            reply(if matches!(input, Some(StepInput::Leave(_))) {
+                Role::Left
+            } else {
+                Role::Undecided
+            })
         });
         self.log.clock.sleep_until(elapsed + next.duration).await;
         next.report

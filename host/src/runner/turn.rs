@@ -155,7 +155,7 @@ impl RunningTurn {
     }
 
     /// Returns the instant of the stop order.
-    pub(super) fn ordered_at(&self) -> Option<Duration> {
+    pub(super) fn stop_ordered_at(&self) -> Option<Duration> {
         self.stop_order.as_ref().map(|order| order.ordered_at)
     }
 

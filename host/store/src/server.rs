@@ -175,7 +175,8 @@ impl Store {
         SocketAddr::new(ip, self.address.port())
     }
 
-    /// Returns the service, whose log tests read. After [`stop`](Store::stop) it is empty.
+    /// Returns the service; tests read its log. A clone of this `Arc` holds an empty service after
+    /// [`stop`](Store::stop).
     pub fn service(&self) -> &Arc<Mutex<Service>> {
         &self.service
     }

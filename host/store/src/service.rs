@@ -19,8 +19,8 @@ const MAX_ENTRIES: usize = 10_000;
 /// The blob service of some accounts, with all of its state in memory.
 ///
 /// `tenure store --help` lists the supported operations. It accepts Shared Key, and shared access
-/// signatures by an account's key. It refuses unsupported features of the service with 501, and
-/// ignores nothing that has an effect there.
+/// signatures by an account's key. It answers features of Azure that it lacks with 501, and ignores
+/// nothing that has an effect in Azure.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub(super) accounts: Vec<Account>,

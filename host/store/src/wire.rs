@@ -24,7 +24,7 @@ pub struct Now {
 /// The clock of a store. It is called once for each request, in the order of handling.
 pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
 
-/// The largest body of a request, in bytes: 64 MiB. The service accepts more.
+/// The largest body of a request that this store accepts, in bytes: 64 MiB. Azure accepts more.
 pub const MAX_BODY: usize = 64 * 1024 * 1024;
 
 /// A request. `Debug` prints neither the query nor the `Authorization` header, because both can
@@ -157,7 +157,8 @@ impl Response {
     }
 }
 
-/// An operation of the service, for counts and rights.
+/// The kind of an operation of the store, for counts and rights. This is not the HTTP method, which
+/// several operations share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
     /// Get Account Information.

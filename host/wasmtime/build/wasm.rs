@@ -13,7 +13,9 @@ const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "wasm";
 
 /// Builds the library of a package with these features. Returns a stable copy of its `.wasm` file.
-/// All packages share their dependencies.
+///
+/// All builds go to one target directory, so a dependency that packages share, with equal features,
+/// is compiled once.
 ///
 /// Exits the build script with the compiler's error if the compiler fails.
 pub fn build(workspace: &Path, package: &str, features: &[&str]) -> Result<PathBuf, String> {
@@ -40,9 +42,9 @@ fn run_cargo(
 ) -> Result<(), String> {
     let mut cargo = Command::new(variable("CARGO")?);
     cargo.arg("rustc").arg("--manifest-path").arg(workspace.join("Cargo.toml"));
-    // Without the crate type cargo would also build the native library, and silently skip the
-    // link-time optimisation.
     cargo.args(["--package", package, "--features", &features.join(",")]);
+    // For a package that is also an `rlib`: cargo would build that too, and silently skip the
+    // link-time optimisation.
     cargo.args(["--lib", "--crate-type", "cdylib"]);
     cargo.args(["--target", TARGET, "--profile", PROFILE]);
     cargo.arg("--target-dir").arg(target_dir);

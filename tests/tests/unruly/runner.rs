@@ -9,7 +9,7 @@ use tenure::Event;
 use tenure::engine::{Elector, ElectorError, Runner};
 use tenure::handler::TurnEnd;
 use tenure_clock::{Clock, ClockHandle};
-use tenure_core::{Event as Word, Leadership, Report, Role, State};
+use tenure_core::{Event as StepInput, Leadership, Report, Role, State};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -34,7 +34,7 @@ impl Elector for ScriptedElector {
         &self,
         _: Option<State>,
         elapsed: Duration,
-        input: Option<Word>,
+        input: Option<StepInput>,
     ) -> Result<Report, ElectorError> {
         let step = self.steps.fetch_add(1, Ordering::SeqCst);
         assert!(self.clock.now() >= elapsed);

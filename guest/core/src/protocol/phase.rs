@@ -1,6 +1,8 @@
-//! The phases of a candidate in the protocol, and the data of each. The module with the name of a
-//! phase has its rules. Its functions `next` and `on_answer` take the phase and return the next
-//! one.
+//! The phases of a candidate in the protocol, and the data of each.
+//!
+//! Each phase that sends requests has a module of its name with its rules. The module's functions
+//! `next` and `on_answer` take the phase and return the next one. The end of `Stopping`, which
+//! sends none, is in [`candidate`](super::candidate).
 
 use core::time::Duration;
 
@@ -44,8 +46,10 @@ impl Phase {
     }
 }
 
-/// Maximum immediate repetitions of a request if the blob changed concurrently, or if no two dates
-/// of the service agree. After them, the candidate waits as a follower does.
+/// Maximum immediate repetitions of a request. A request is repeated if the blob or the container
+/// changed concurrently. It is also repeated if judging the record needs the service's time, but no
+/// two `Date`s of its answers agree yet (protocol.md §8). After these repetitions, the candidate
+/// waits as a follower does.
 pub(crate) const MAX_IMMEDIATE_REPEATS: u32 = 3;
 
 /// A candidate that polls.
@@ -112,7 +116,9 @@ pub(crate) struct Raise {
     /// End of the validity by this lease. The term has to be raised before.
     pub valid_until: Moment,
     pub write: Write,
-    /// Instant before which the record is not written, on a clock that does not run ahead.
+    /// Earliest time of the record write, on the host's clock less its possible lead. Compare it
+    /// with [`Context::without_clock_lead`](super::context::Context::without_clock_lead), not with
+    /// the time itself.
     pub earliest_write: Moment,
     /// Time for which the candidate does not contend if the term is not raised in time.
     pub back_off: Duration,
@@ -245,9 +251,9 @@ pub(crate) struct Release {
     /// Write of the last turn's outcome, sent before the release: other candidates need the
     /// outcome.
     pub last_write: Option<Write>,
-    /// Deadline for the answer to that write. It is the end of the validity by the lease. For an
-    /// invocation whose turn ended later, it is later too: the service refuses the write if the
-    /// lease is lost.
+    /// Deadline for the answer to that write: the end of the validity by the lease. In one-turn
+    /// mode (protocol.md §10), a turn may end after the validity. The deadline is then moved, so
+    /// that the outcome has one try. If the lease is lost, the service refuses the write.
     pub write_deadline: Moment,
     /// Instant at which the candidate stops trying to release the lease.
     pub gives_up_at: Moment,

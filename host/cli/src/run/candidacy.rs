@@ -253,8 +253,8 @@ impl Candidacy {
     /// Prepares the candidate to contend. `changed` is notified of each change of the visible
     /// state. `supervisor` receives the last will; the number identifies the candidate there.
     /// `watcher` watches the leader if this candidate has an address or observes. `telemetry`
-    /// observes reports and events for a collector. `place` observes the reports for the member of
-    /// a share.
+    /// observes reports and events for a collector. `member_side` connects a share's candidate or
+    /// the coordinating candidate with its member.
     pub(crate) fn into_contender(
         self,
         clock: BootClock,
@@ -262,9 +262,9 @@ impl Candidacy {
         watcher: &Arc<Watcher>,
         supervisor: Option<(Arc<Link>, usize)>,
         telemetry: CandidateTelemetry,
-        place: Option<&CandidateContext>,
+        member_side: Option<&CandidateContext>,
     ) -> Contender {
-        let report_to_member = place.map(CandidateContext::report_observer);
+        let report_to_member = member_side.map(CandidateContext::report_observer);
         let (log, note_log) = (self.log.clone(), self.log);
         let (step_clock, event_clock) = (clock.handle(), clock.handle());
         let ca_file = self.ca_file;
@@ -310,8 +310,8 @@ impl Candidacy {
         if let Some(grace) = self.grace {
             runner = runner.grace(grace);
         }
-        if let Some(place) = place {
-            runner = runner.hold_until_stopped(place.work_guard());
+        if let Some(member_side) = member_side {
+            runner = runner.hold_until_stopped(member_side.work_guard());
         }
         let hints = self.board.hints();
         runner = runner.with_hints(hints.clone());

@@ -37,18 +37,18 @@ pub(crate) async fn take_part(
     });
     let resources =
         (coordination.election, process.shared.clock.clone(), process.tasks.runtime.clone());
-    let run_coordinator = |place: CandidateContext| -> CandidateFuture {
-        let handle = process.start(candidacy, context, Duration::ZERO, Some(&place));
-        Box::pin(follow_orders(handle, place))
+    let run_coordinator = |member_side: CandidateContext| -> CandidateFuture {
+        let handle = process.start(candidacy, context, Duration::ZERO, Some(&member_side));
+        Box::pin(follow_orders(handle, member_side))
     };
     let member = coordination.membership.sign.member.clone();
-    let run_share = |candidate: ShareCandidate, place: CandidateContext| -> CandidateFuture {
+    let run_share = |candidate: ShareCandidate, member_side: CandidateContext| -> CandidateFuture {
         let (process, resolved) = (process.clone(), coordination.resolved.clone());
         let member = member.clone();
         // Reading files must not delay the member.
         Box::pin(async move {
             let configuration = Configuration::for_share(resolved, &candidate, &member);
-            add(process, configuration, place).await;
+            add(process, configuration, member_side).await;
         })
     };
     let task = Task::new(coordination.membership, resources, events, run_coordinator, &run_share)
@@ -84,21 +84,26 @@ fn wills(
     }))
 }
 
-async fn add(process: Arc<Process>, configuration: Configuration, mut place: CandidateContext) {
-    match process.add(configuration, Some(&place)).await {
-        Some(handle) => follow_orders(handle, place).await,
+async fn add(
+    process: Arc<Process>,
+    configuration: Configuration,
+    mut member_side: CandidateContext,
+) {
+    match process.add(configuration, Some(&member_side)).await {
+        Some(handle) => follow_orders(handle, member_side).await,
         // `Process::add` has reported the reason. The member tries again after this returns.
         None => drop(
-            timeout(RECHECK_INTERVAL, async { while place.next_order().await.is_some() {} }).await,
+            timeout(RECHECK_INTERVAL, async { while member_side.next_order().await.is_some() {} })
+                .await,
         ),
     }
 }
 
 /// Applies the member's orders to a candidate until it has left.
-async fn follow_orders(mut handle: Handle, mut place: CandidateContext) {
+async fn follow_orders(mut handle: Handle, mut member_side: CandidateContext) {
     loop {
         let order = select! {
-            order = place.next_order() => order,
+            order = member_side.next_order() => order,
             () = handle.ended() => return,
         };
         match order {

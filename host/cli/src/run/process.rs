@@ -46,12 +46,13 @@ pub(crate) struct Handle {
 }
 
 impl Process {
-    /// Adds an election while others run. `place` connects the candidate of a share with its
-    /// member. If the election cannot start, reports the problem and returns none.
+    /// Adds an election while others run. `member_side` connects the candidate of a share with its
+    /// member; other candidates have none. If the election cannot start, reports the problem and
+    /// returns none.
     pub(crate) async fn add(
         &self,
         mut configuration: Configuration,
-        place: Option<&CandidateContext>,
+        member_side: Option<&CandidateContext>,
     ) -> Option<Handle> {
         if let Some(detail) = raise_descriptor_limit(self.roster.count() + 1)
             && !self.has_warned_of_descriptors.swap(true, Ordering::Relaxed)
@@ -72,7 +73,7 @@ impl Process {
             Ok(Some(candidacy)) if configuration.complaints.is_empty() => {
                 self.roster.add(board);
                 candidacy.log_start(&[]);
-                return Some(self.start(candidacy, context, Duration::ZERO, place));
+                return Some(self.start(candidacy, context, Duration::ZERO, member_side));
             }
             Ok(_) => configuration.complaints.iter().map(ToString::to_string).collect(),
             Err(problem) => vec![problem],
@@ -85,14 +86,15 @@ impl Process {
         None
     }
 
-    /// Starts a candidate of the roster after `wait`. A candidate with a `place` leaves only when
-    /// its handle requests it: its member first hands the shares over when the process leaves.
+    /// Starts a candidate of the roster after `wait`. `member_side` connects a share's candidate or
+    /// the coordinating candidate with its member. Such a candidate leaves only when its handle
+    /// requests it: its member first hands the shares over when the process leaves.
     pub(crate) fn start(
         &self,
         candidacy: Candidacy,
         context: LogContext,
         wait: Duration,
-        place: Option<&CandidateContext>,
+        member_side: Option<&CandidateContext>,
     ) -> Handle {
         candidacy.board.start(self.shared.clock.now());
         let telemetry = self.telemetry.for_candidate(&context);
@@ -102,18 +104,18 @@ impl Process {
         });
         let (roster, board, changed) =
             (self.roster.clone(), candidacy.board.clone(), self.changed.clone());
-        let (orders, is_placed) = (candidacy.order.clone(), place.is_some());
+        let (orders, has_member) = (candidacy.order.clone(), member_side.is_some());
         let mut contender = candidacy.into_contender(
             self.shared.clock.clone(),
             &self.changed,
             &self.watcher,
             supervisor.clone(),
             telemetry,
-            place,
+            member_side,
         );
         // Each candidate has its own task, so that events of one election cost the others no work.
         let task = self.tasks.add(|leave| async move {
-            let leave_requested = async |leave: LeaveSignal| match is_placed {
+            let leave_requested = async |leave: LeaveSignal| match has_member {
                 true => leave.requested_for_task().await,
                 false => leave.requested().await,
             };

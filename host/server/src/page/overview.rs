@@ -27,11 +27,13 @@ const ROW_MAX_AGE: Duration = Duration::from_secs(1);
 pub(crate) struct Row {
     /// `container/blob`.
     pub election: String,
-    /// Health of the election; rows are sorted by it.
-    pub fares: ElectionHealth,
+    /// Health of the election. The page sorts the rows by it.
+    #[serde(rename = "fares")]
+    pub health: ElectionHealth,
     /// The role of this candidate, in one word.
     pub role: &'static str,
-    /// True if this candidate does not know the leader.
+    /// True if it is not known who leads, or whether any candidate does. If it is false and
+    /// `leader` is `None`, no candidate leads.
     pub unseen: bool,
     /// The leader, if known.
     pub leader: Option<String>,

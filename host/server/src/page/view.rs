@@ -65,7 +65,8 @@ pub struct View {
     pub changes: Vec<Note>,
     /// The problems, the newest first.
     pub problems: Vec<Note>,
-    /// The number of turns that overlapped, if they are counted.
+    /// The number of turns that overlapped another, followed one of a later term, or repeated a
+    /// slot, if they are counted.
     pub overlapping: Option<usize>,
     /// The commands that an operator may copy. `None` if the page shows none.
     pub commands: Option<Commands>,

@@ -107,8 +107,9 @@ impl Run {
         };
         let launch = (self.program, self.variables);
         let started = start(&launch.0, &launch.1, self.stop_time, is_attached);
-        // The command starts once its supervisor knows the end of leadership. Any failure before
-        // that starts nothing.
+        // The command starts once its supervisor has received the end of leadership. A failure
+        // before that starts nothing. A failure after the write drops the socket, so the supervisor
+        // kills what it has started; the turn still counts as not started.
         let started = started.and_then(|(supervisor, mut socket)| {
             let limit = self.limit.map(|limit| to_line(&Order::Limit(limit))).unwrap_or_default();
             let bounds = limit + &to_line(&Order::Until(on_shared_clock(&supervised.lease)));
@@ -140,8 +141,8 @@ impl Run {
 }
 
 impl SupervisedCommand {
-    /// Controls the command until the supervisor's last report. Returns `None` if the supervisor
-    /// ends without one.
+    /// Controls the command until the supervisor's last report. Returns `None` if no further report
+    /// can be read: normally because the supervisor has ended without a last one.
     async fn listen(
         &mut self,
         socket: UnixStream,
@@ -194,8 +195,9 @@ impl SupervisedCommand {
                     (is_stopping, self.kill_at) = (true, next_kill);
                     let _ = order_writer.shutdown().await;
                 }
-                // A frozen supervisor reads nothing, and this branch does not wait for it. When it
-                // resumes, it kills at the last end of leadership that it received.
+                // A frozen supervisor reads nothing: this write then stays pending, and the other
+                // branches still run. When the supervisor resumes, it kills at the last end of
+                // leadership that it received.
                 written = order_writer.write(&unsent), if !is_stopping && !unsent.is_empty() => {
                     let written = written.unwrap_or(unsent.len());
                     unsent.drain(..written);
@@ -252,11 +254,15 @@ impl SupervisedCommand {
     }
 }
 
-/// Returns true if the command is alive, in any group. A process that reuses its id has another
-/// session.
+/// Returns true if a process with the command's id is in the session of this process. It is taken
+/// for the command, in whatever group. A command that started a session counts as dead.
+///
+/// A process of another session that reuses the id is not taken for the command. Commands of other
+/// turns of this process have the same session, so one that reused the id would be.
 fn is_command_alive(command: Pid) -> bool {
     let command = unistd::Pid::from_raw(command.as_raw_nonzero().get());
-    // Zero denotes a session outside the container.
+    // From `nix`, because `rustix` cannot represent the session 0, which stands for a session from
+    // outside the container. This process and its command then both have it.
     getsid(Some(command)).is_ok_and(|session| Ok(session) == getsid(None))
 }
 

@@ -272,12 +272,12 @@ impl Elector for Arc<Renewing> {
         &self,
         _: Option<State>,
         _: Duration,
-        input: Option<Word>,
+        input: Option<StepInput>,
     ) -> Result<Report, ElectorError> {
         let step = self.0.fetch_add(1, Ordering::SeqCst);
         let reply = match (step, input) {
             (0, _) => leading(7).with_turn(turn(7)),
-            (_, Some(Word::Leave(_))) => left(7),
+            (_, Some(StepInput::Leave(_))) => left(7),
             _ => leading(7),
         };
         let renewed = |report: &mut Report| {

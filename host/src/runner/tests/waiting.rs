@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_clock::Clock;
-use tenure_core::{Event as Word, Report, State};
+use tenure_core::{Event as StepInput, Report, State};
 
 /// Starts each step after 200 s in the queue.
 struct QueuedElector {
@@ -21,7 +21,7 @@ impl Elector for QueuedElector {
         &self,
         _: Option<State>,
         elapsed: Duration,
-        input: Option<Word>,
+        input: Option<StepInput>,
     ) -> Result<Report, ElectorError> {
         *self.queue_time.lock().unwrap() = None;
         self.log.add("asked");
@@ -29,7 +29,7 @@ impl Elector for QueuedElector {
         *self.queue_time.lock().unwrap() = Some(seconds(200));
         self.log.add("begun");
         self.log.clock.sleep_until(elapsed + seconds(200) + self.duration).await;
-        let is_leave = matches!(input, Some(Word::Leave(_)));
+        let is_leave = matches!(input, Some(StepInput::Leave(_)));
         if is_leave { left(7).report } else { leading(7).report }
     }
 
@@ -104,7 +104,7 @@ impl Elector for SleepingElector {
         &self,
         _: Option<State>,
         elapsed: Duration,
-        _: Option<Word>,
+        _: Option<StepInput>,
     ) -> Result<Report, ElectorError> {
         let Self(log) = self;
         log.add("asked");
@@ -142,7 +142,7 @@ impl Elector for LateElector {
         &self,
         _: Option<State>,
         _: Duration,
-        _: Option<Word>,
+        _: Option<StepInput>,
     ) -> Result<Report, ElectorError> {
         self.0.fetch_add(1, Ordering::SeqCst);
         leading(7).report
