@@ -67,7 +67,7 @@ pub(super) enum Command {
     /// Breaks the lease of a leader that cannot be reached
     #[command(after_long_help = BREAK_HELP)]
     Break,
-    /// Removes a claimed slot in the future, which delays all turns
+    /// Removes a claimed slot in the future, which delays all scheduled turns
     #[command(after_long_help = RESET_SLOT_HELP)]
     ResetSlot,
     /// Combines the election and a handler into one component for Spin, wasmCloud and others
@@ -252,12 +252,14 @@ triggers only (`tenure trigger`).
   tenure run jobs/poller --no-work --listen 127.0.0.1:8080
   tenure run jobs/reindex -- ./reindex
 
-A program is started again for each turn, and exit code 0 is success. It sees this environment without AZURE_*, \
-IDENTITY_*, MSI_* and TENURE_*, and what --env adds. Tenure sets TENURE_ELECTION, TENURE_TERM, TENURE_SLOT, \
-TENURE_ATTEMPT and TENURE_IDEMPOTENCY_KEY; TENURE_TRIGGER for a turn of `tenure trigger`; TENURE_SHARE_INDEX and \
-TENURE_SHARE_COUNT with --shares. TENURE_DEADLINE is the time at which the program is killed if no later renewal \
-succeeds. It and everything that it started get SIGTERM one --stop-time before the leadership ends, and SIGKILL half \
-a second before the end.
+A program is started again for each turn, and exit code 0 is success. It inherits this environment, including the \
+variables of an identity; --env adds others. It does not inherit TENURE_*, the variables by which systemd is \
+notified, and the secrets of the storage account. These are AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY, \
+AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_AUTH_TOKEN and AZURE_CLIENT_SECRET. Tenure sets TENURE_ELECTION, TENURE_TERM, \
+TENURE_SLOT, TENURE_ATTEMPT and TENURE_IDEMPOTENCY_KEY; TENURE_TRIGGER for a turn of `tenure trigger`; \
+TENURE_SHARE_INDEX and TENURE_SHARE_COUNT with --shares. TENURE_DEADLINE is the time at which the program is killed \
+if no later renewal succeeds. It and everything that it started get SIGTERM one --stop-time before the leadership \
+ends, and SIGKILL half a second before the end.
 
 A URL gets one POST for each turn, with the turn as JSON. Any 2xx is success. A call that did not arrive is retried; \
 one that may have arrived is retried with --delivery at-least-once only. When the leadership ends, the connection is \
@@ -283,7 +285,8 @@ second later, ends it at once.
 
 The process that you start is a supervisor; its child, the same program, runs the election. When the child dies, the \
 supervisor kills what is left of its work, releases the lease, and ends with the same exit code, or with 128 plus the \
-signal number. If the supervisor is killed (kill -9), its child dies too, and the others wait until the lease expires.
+signal number. If the supervisor is killed (kill -9), its child dies too. The others then wait until the lease \
+expires, or with --failover about that long.
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 a setting is wrong, and nothing was sent; 71 the \
 system lacked the threads, memory or file descriptors to start it; 101, or 128 plus a signal number: the process that \
@@ -291,20 +294,20 @@ ran the election died. Errors of the store or of the work never end it: they are
 
 #[cfg_attr(not(unix), allow(dead_code, reason = "there is no such command"))]
 const LOCK_HELP: &str = "\
-It waits until no other process holds the lease of the blob, runs the command once, releases the lease, and ends with the \
-command's exit code. The lease is renewed while the command runs. If renewals fail, the command and everything that \
-it started get SIGTERM one --stop-time before the lease must be given up. They get SIGKILL half a second before \
-that. So two holders' commands never run at the same time. Processes that a command leaves behind are killed.
+It waits until no other process holds the lease of the blob, runs the command once, releases the lease, and ends with \
+the command's exit code. The lease is renewed while the command runs. If renewals fail, the command and everything \
+that it started get SIGTERM one --stop-time, and SIGKILL half a second, before the lease must be given up. So two \
+holders' commands never run at the same time. Processes that a command leaves behind are killed.
 
   tenure lock jobs/migration -- ./migrate.sh
   tenure lock --if-free jobs/report -- ./report.sh || test $? = 75
 
 The command has the standard input, output and error and the terminal of this process; Ctrl-Z does not stop it, since \
-it would keep the lock. In a pipeline, the command gets the terminal only once it reads from the terminal. Problems go to \
-standard error; everything else is logged only with --log. The command sees this environment without AZURE_*, \
-IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_TERM, a number that rises with each holder: give it to \
-whatever the command writes to, which can then refuse an earlier holder. TENURE_DEADLINE is the time at which it is \
-killed; most renewals extend it.
+it would keep the lock. In a pipeline, the command gets the terminal only once it reads from the terminal. Problems \
+go to standard error; everything else is logged only with --log or --log-level. The command inherits this environment \
+without the variables that a command of `tenure run` does not get; --env adds others. TENURE_TERM is a number that \
+rises with each holder: give it to whatever the command writes to, which can then refuse an earlier holder. \
+TENURE_DEADLINE is the time at which the command is killed if no later renewal succeeds, as known at its start.
 
 While the command runs, this process passes on the signals that it gets: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 \
 and SIGUSR2. While it waits, they end the waiting.
@@ -395,7 +398,7 @@ candidate may lead next.
 
   tenure transfer jobs/backup --to vm2
 
-Locks and single invocations take no orders.
+A lock and a candidate that is invoked for one turn (`tenure compose`, tenure.wasm) take no orders.
 
 Exit codes: 0 a new term has begun; 1 the order was refused or failed, and the leader stays; 2 the result is not \
 known, or a setting is wrong; 3 the leader changed before it obeyed.";
@@ -427,10 +430,11 @@ Exit codes: 0 the lease is broken, or there was none; 1 it was not broken; 2 som
 there is no such election, or it was not confirmed.";
 
 const RESET_SLOT_HELP: &str = "\
-A slot in the future is a problem that every leader reports: the record was edited by hand, or the service's \
-clock was wrong. Only a leader may write the record, so this command takes the lease for a moment, once the present \
-leader's has expired. Scheduled turns cannot run before that anyway; a running turn for a trigger is cut off. Slots \
-that already ran while the clock was ahead will run again when their time comes.
+A slot in the future is a problem that every leader reports: the record was edited by hand, or the service's clock \
+was wrong. Only a leader may write the record. So this command breaks the present leader's lease and waits until it \
+has expired in its own time. Then it leads for a moment, removes the slot and releases the lease. Scheduled turns do \
+not run before that slot anyway; a running turn for a trigger is cut off. Slots that already ran while the clock was \
+ahead will run again when their time comes.
 
 Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the settings, there is \
 no such election, or it was not confirmed; 130 it was interrupted.";

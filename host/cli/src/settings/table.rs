@@ -212,7 +212,7 @@ settings! {
         name: "delivery", variable: variable::DELIVERY,
         kind: Kind::Rule(&["at-most-once", "at-least-once"]), default: &[Words("at-most-once")],
         short: "at-most-once (the default), or at-least-once",
-        help: "at-most-once: a turn that failed is not retried. at-least-once: the leader retries it, up to --max-attempts",
+        help: "at-most-once: a turn that failed is not retried; at-least-once: the leader retries it, up to --max-attempts",
         more: "See [Delivery](guarantees.md#delivery)",
         heading: SCHEDULE, ..PASSED_ON
     };
@@ -227,6 +227,8 @@ settings! {
         range: Range::Words(&[Words("skip, once or 'all N' with N up to "), Number(*limits::MISSED.end())]), default: &[Words("once")],
         help: "What happens to slots that could not run in time. skip: they have no turn. once: one turn \
                stands for all. 'all N': each has its turn, but only the newest N",
+        more: "skip: no turn; once: one turn stands for all; 'all N': one turn for each of the newest N. See \
+               [Delivery](guarantees.md#delivery)",
         heading: SCHEDULE, ..PASSED_ON
     };
     HANDLER = Setting {
@@ -242,7 +244,7 @@ settings! {
         help: "The work of the leader, instead of --handler: each turn is one POST to this URL, http:// \
                or https://, with the turn as JSON. If it holds a secret, set the variable instead: other \
                users can read arguments",
-        more: "Without user and password. See [URLs](handlers.md#a-url). In `tenure.wasm` too",
+        more: "Without user and password. See [URLs](handlers.md#a-url)",
         heading: WORK, ..ROW
     };
     WEBHOOK_TIMEOUT = Setting {
@@ -263,7 +265,7 @@ settings! {
         name: "webhook-token-file", variable: webhook::TOKEN_FILE, content: webhook::TOKEN,
         kind: Kind::File, works: &[Work::Webhook],
         help: "A file with the bearer token that each call of --webhook carries; it is read again for each call",
-        more: "See [Who calls](handlers.md#who-calls). In `tenure.wasm` too",
+        more: "See [Who calls](handlers.md#who-calls)",
         heading: WORK, ..ROW
     };
     WEBHOOK_SECRET_FILE = Setting {
@@ -271,7 +273,7 @@ settings! {
         kind: Kind::File, works: &[Work::Webhook],
         help: "A file with the secret that signs each call of --webhook, as in Standard Webhooks: whsec_ and 24 to \
                64 bytes in Base64. Several secrets go on separate lines. It is read again for each call",
-        more: "See [Who calls](handlers.md#who-calls). In `tenure.wasm` too",
+        more: "See [Who calls](handlers.md#who-calls)",
         heading: WORK, ..ROW
     };
     COMMAND = Setting {
@@ -295,11 +297,13 @@ settings! {
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
         range: Range::From(SHORTEST_STOP_TIME), default: &[Words("3s, with --failover less, so that a beat can be retried: 0.7s at 3s, 1.9s at 10s")],
         works: &[Work::Command],
-        help: "The time that a command has to stop: SIGTERM comes this long before the end of the leadership, and SIGKILL this long after its \
-               --turn-timeout. This time, one renewal \
-               interval and half a second (from SIGKILL to the end) must together fit into the lease less the margin. \
+        help: "How long before the end of the leadership a command gets SIGTERM; SIGKILL follows half a second before \
+               that end. With 3s the command has 2.5s; with 500ms or less it gets no SIGTERM then. After its \
+               --turn-timeout a command gets SIGTERM, and SIGKILL this long after that. This time, one renewal \
+               interval and half a second of reserve must together fit into the lease less the margin. \
                With --failover, this time, one beat interval and half a second must together fit into the time for \
                which a leader may act after a beat",
+        more: "With 3s the command has 2.5s; with 500ms or less it gets no SIGTERM then",
         advice: "choose how long the command needs to end, like 3s",
         heading: FAILURES, ..ROW
     };
@@ -332,8 +336,8 @@ settings! {
         commands: RUN_AND_LOCK,
         name: "renew", variable: variable::RENEW, kind: Kind::Duration, range: Range::From(limits::LEAST_RENEW),
         default: &[Words("4/15 of the lease, which is 4s for 15s")],
-        help: "How often a leader renews; together with two attempts at a renewal it must fit into the \
-               lease less the margin",
+        help: "How often a leader renews; this time and twice the sum of --request-timeout and half a second must together \
+               fit into the lease less the margin",
         heading: TIMINGS, ..PASSED_ON
     };
     POLL = Setting {
