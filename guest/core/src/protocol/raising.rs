@@ -55,7 +55,7 @@ pub(crate) fn start(
     let mut record =
         next_record(settings, context.state.nonce, &context.state.claims, previous, since);
     record.beat = record.beat.filter(|_| context.failover().is_some());
-    let write = Write::new(record, etag, RetrySchedule::due_at(now + wait));
+    let write = Write::new(record, etag, RetrySchedule::due_at(now));
     let valid_until = settings.timings.valid_until(sent, now);
     let back_off = Duration::ZERO;
     let (acquired_at, term_write) = (sent, None);
@@ -96,6 +96,7 @@ pub(crate) fn next(
         let operation = check.operation(context.settings);
         return (Phase::Raising(raise), Some(UnsignedRequest { operation, timeout }));
     }
+    // Each step computes the rest of the wait, because the host's clock may run ahead meanwhile.
     let early = raise.earliest_write.saturating_sub(context.without_clock_lead(context.now));
     if !early.is_zero() {
         raise.write.pace.next_at = context.now + early;
