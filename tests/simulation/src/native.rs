@@ -16,7 +16,7 @@ use tenure_core::{
 };
 use tenure_store::{Request, Response};
 use tokio::select;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::clock::SimClock;
 use super::condition::{BadSecret, BrokenSettings};
@@ -183,6 +183,25 @@ impl Native {
         record_handover_failure(&self.world, self.candidate, problems);
     }
 
+    /// Waits until a request times out.
+    ///
+    /// Timers may stop while the machine is suspended. The candidate's clock does not, so that an
+    /// answer in time may come after the end of its leadership.
+    async fn time_out(&self, timeout: Duration) {
+        let suspended_for =
+            || Duration::from_millis(self.world.state().processes[self.candidate].suspended_for);
+        let (mut counted, mut deadline) = (suspended_for(), Instant::now() + timeout);
+        loop {
+            sleep_until(deadline).await;
+            let suspended = suspended_for() - counted;
+            if suspended.is_zero() || !self.world.plan.traits.has(Trait::StoppedTimers) {
+                return;
+            }
+            (counted, deadline) = (counted + suspended, deadline + suspended);
+            self.world.state().coverage.add_trait(Trait::StoppedTimers);
+        }
+    }
+
     /// Sends a background request.
     pub(super) async fn send(&self, background_request: Outgoing) -> Result<Reply, Failure> {
         let path = background_request.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
@@ -347,7 +366,7 @@ impl DriverIo for StepSurroundings<'_> {
         select! {
             biased;
             // The timeout wins a tie, as in the component.
-            () = sleep(timeout) => Err(timeout_failure()),
+            () = self.native.time_out(timeout) => Err(timeout_failure()),
             answer = exchange => answer,
         }
     }

@@ -20,6 +20,10 @@ pub struct Process {
     pub machine: usize,
     /// True while the process is suspended.
     pub paused: bool,
+    /// Start of its newest suspension.
+    paused_at: Millis,
+    /// Total duration of its ended suspensions.
+    pub suspended_for: Millis,
     /// True once the process has exited.
     pub has_exited: bool,
     /// True once the process received a request to leave.
@@ -83,6 +87,8 @@ impl Process {
         Self {
             machine,
             paused: false,
+            paused_at: 0,
+            suspended_for: 0,
             has_exited: false,
             leaving: false,
             step_fails: false,
@@ -151,7 +157,7 @@ impl State {
     /// Suspends the process.
     pub fn pause(&mut self, now: Millis, candidate: CandidateId) {
         let process = &mut self.processes[candidate];
-        process.paused = true;
+        (process.paused, process.paused_at) = (true, now);
         let turn = process.turn.filter(|turn| turn.is_working);
         if let Some(turn) = turn {
             process.turn = Some(TurnState { is_working: false, ..turn });
@@ -165,7 +171,9 @@ impl State {
         if self.processes[candidate].has_exited {
             return;
         }
-        self.processes[candidate].paused = false;
+        let process = &mut self.processes[candidate];
+        process.paused = false;
+        process.suspended_for += now - process.paused_at;
         self.note(now, HistoryEvent::Resumed(candidate));
         // The runner and the handler are threads: either may resume first.
         if self.faults.once_in(2) {
