@@ -296,6 +296,10 @@ fn ambushes(
         );
         ambushes.push(Ambush { skips: side_blob_dice.between(0, 6), ..departure });
     }
+    if traits.has(Trait::StoppedTimers) {
+        // A renewal whose answer comes after the suspension, and after the leader's validity.
+        ambushes.push(ambush(Fault::PauseWithin, Step::Renew, &mut Dice::new(seed, 18)));
+    }
     if traits.has(Trait::Supervised) {
         ambushes.extend(faults::last_will_ambushes(&mut Dice::new(seed, 13)));
     }

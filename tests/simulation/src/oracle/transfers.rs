@@ -197,8 +197,8 @@ fn check_resignations(history: &History) -> Vec<Violation> {
 fn check_refusals(history: &History) -> Vec<Violation> {
     let calm = FaultPeriods::from_history(history);
     let mut violations = Vec::new();
-    // The newest transfer that each candidate read, and when.
-    let mut last_read: BTreeMap<CandidateId, (usize, Millis)> = BTreeMap::new();
+    // The transfers that each candidate read and has not reported as failed, and when it read them.
+    let mut reads: BTreeMap<CandidateId, Vec<(usize, Millis)>> = BTreeMap::new();
     for (index, entry) in history.entries.iter().enumerate() {
         match entry.event {
             HistoryEvent::ReadTransfer(candidate, number)
@@ -206,36 +206,50 @@ fn check_refusals(history: &History) -> Vec<Violation> {
             {
                 let age = entry.at.saturating_sub(history.transfers[number].decided_at);
                 if age + CLOCK_UNCERTAINTY < TRANSFER_LIFETIME {
-                    last_read.insert(candidate, (number, entry.at));
+                    reads.entry(candidate).or_default().push((number, entry.at));
                 } else if age <= TRANSFER_LIFETIME + CLOCK_UNCERTAINTY {
                     // The leader may have obeyed it. It did not obey an expired one.
-                    last_read.remove(&candidate);
+                    reads.remove(&candidate);
                 }
             }
             // An order of its host replaced the transfer.
             HistoryEvent::HandoverOrdered(candidate, ..) => {
                 let is_read = |event| matches!(event, HistoryEvent::ReadTransfer(reader, _) if reader == candidate);
                 if index == 0 || !is_read(history.entries[index - 1].event) {
-                    last_read.remove(&candidate);
+                    reads.remove(&candidate);
                 }
             }
             HistoryEvent::HandoverFailed(candidate) => {
-                let Some((number, read_at)) = last_read.remove(&candidate) else { continue };
+                let transfers = reads.remove(&candidate).unwrap_or_default();
+                let Some(&(number, read_at)) = transfers.last() else { continue };
                 let deadline = entry.at + on_slow_clock(OBEY_TIMEOUT);
                 let after = between(history, entry.at, deadline);
                 let has_ended =
                     after.iter().any(|entry| ends_leadership(history, candidate, entry.event));
                 // A step reports when it ends, and may have written before.
-                let is_recorded = between(history, read_at, deadline).iter().any(|entry| {
-                    let request = history
-                        .accepted_request(entry.event)
-                        .filter(|request| request.candidate == candidate);
-                    let write = request.and_then(|request| request.write.as_ref());
-                    write.is_some_and(|write| write.failed_transfer == Some(number))
-                });
+                let is_recorded = |number, since| {
+                    between(history, since, deadline).iter().any(|entry| {
+                        let request = history
+                            .accepted_request(entry.event)
+                            .filter(|request| request.candidate == candidate);
+                        let write = request.and_then(|request| request.write.as_ref());
+                        write.is_some_and(|write| write.failed_transfer == Some(number))
+                    })
+                };
+                // A step may end the order of one transfer and then read the next one.
+                let was_read_in_step = entry.at <= read_at + history.lives[candidate].periods.lease;
+                let previous = transfers
+                    .iter()
+                    .rev()
+                    .nth(1)
+                    .filter(|(number, since)| was_read_in_step && is_recorded(*number, *since));
+                if previous.is_some() && !is_recorded(number, read_at) {
+                    reads.insert(candidate, vec![(number, read_at)]);
+                    continue;
+                }
                 let schedule_ended = history.entries.last().is_none_or(|last| last.at < deadline);
                 if !has_ended
-                    && !is_recorded
+                    && !is_recorded(number, read_at)
                     && !schedule_ended
                     && calm.is_calm(&[candidate], entry.at, deadline)
                 {

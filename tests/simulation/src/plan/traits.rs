@@ -58,7 +58,7 @@ traits! {
     Triggers, 400, Both, "triggers";
     Transfers, 250, Both, "transfers through the account";
     Versioned, 60, Both, "an account that keeps versions";
-    StoppedTimers, 400, Native, "timers that stop while suspended";
+    StoppedTimers, 200, Native, "timers that stop while suspended";
 }
 
 /// Pairs of exclusive traits, of which the first one stays.
