@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use chrono::Utc;
 use serde_json::json;
-use tenure_store::{Account, Now, Service, Store, Verb};
+use tenure_store::{Account, Now, OperationKind, Service, Store};
 use tenure_tests::BEAT_HANDLER;
 use tenure_tests::measure::{Spread, Table, load};
 use tokio::runtime::Builder;
@@ -118,7 +118,7 @@ impl Bench {
         let acquired = |service: &mut Service| {
             let mut entries = service.log().entries().skip(handled);
             let first_request = entries.next()?.at;
-            let acquire = entries.find(|entry| entry.verb == Verb::Acquire)?.at;
+            let acquire = entries.find(|entry| entry.verb == OperationKind::Acquire)?.at;
             Some(Start { first_request: first_request - started_at, acquire: acquire - started_at })
         };
         while self.origin.elapsed() < started_at + TIMEOUT {

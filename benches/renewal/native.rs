@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use reqwest::{Method, Response, Url};
 use rustls::{ClientConfig, RootCertStore};
-use tenure_azure::request::Method as Verb;
+use tenure_azure::request::Method as OperationKind;
 use tenure_azure::{Account, BlobName, LeaseId, Operation};
 use uuid::Uuid;
 
@@ -59,11 +59,11 @@ impl Native {
             self.account.authorization(),
         );
         let method = match signed.method {
-            Verb::Head => Method::HEAD,
-            Verb::Put => Method::PUT,
-            Verb::Get => Method::GET,
-            Verb::Post => Method::POST,
-            Verb::Delete => Method::DELETE,
+            OperationKind::Head => Method::HEAD,
+            OperationKind::Put => Method::PUT,
+            OperationKind::Get => Method::GET,
+            OperationKind::Post => Method::POST,
+            OperationKind::Delete => Method::DELETE,
         };
         let url = Url::parse(&(signed.origin + &signed.path_and_query))?;
         let mut request = self.client.request(method, url).timeout(TIMEOUT);

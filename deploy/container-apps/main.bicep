@@ -204,7 +204,7 @@ resource tenure 'Microsoft.App/containerApps@2024-03-01' = {
         }
       ]
       scale: {
-        // As many as there are to be candidates. Never 0: nobody would contend.
+        // As many as there are to be candidates. Never 0: there would be no candidate.
         minReplicas: 2
         maxReplicas: 2
       }

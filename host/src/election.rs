@@ -32,7 +32,7 @@ pub struct Election {
     clock: ClockHandle,
     clients: Arc<Clients>,
     gate: OnceLock<Gate>,
-    /// Encoded [`Session`] of the requests outside the steps, for example a cached token.
+    /// Encoded [`Session`] of the requests outside the steps. It holds a cached token, for example.
     side_session: Mutex<State>,
 }
 
@@ -268,8 +268,8 @@ impl Election {
         *self.side_session.lock().unwrap_or_else(PoisonError::into_inner) =
             session.to_bytes().into();
         answer.unwrap_or_else(|_| {
-            let detail =
-                "a request next to the election's blob timed out: the account answers too late";
+            let detail = "a request for a blob next to the election's blob timed out: the account \
+                          answers too late";
             Err(Problem { class: ProblemClass::Unreachable, detail: detail.to_owned() })
         })
     }

@@ -5,7 +5,7 @@ use crate::lease::Lease;
 use crate::runner::{Event, Runner};
 use crate::tasks::{Task, Tasks};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _, ClockHandle};
 use tenure_core as contract;
@@ -22,9 +22,12 @@ const EVENTS: usize = 256;
 pub struct Membership {
     task: Task,
     role: watch::Receiver<Role>,
-    /// Created for the first reader, because a channel takes about 60 KiB.
-    events: Arc<OnceLock<broadcast::Sender<Event>>>,
+    /// Sender of the events. The candidate owns it, so readers notice when the candidate ends.
+    events: Weak<EventSender>,
 }
+
+/// Sender of events. Created for the first reader, because a channel takes about 60 KiB.
+type EventSender = OnceLock<broadcast::Sender<Event>>;
 
 /// Role of a process in an election.
 #[derive(Clone, Debug, Default)]
@@ -73,10 +76,10 @@ impl Membership {
     /// Runs the candidate on the thread of `tasks`.
     pub(crate) fn start(candidate: Runner<Election, BootClock>, tasks: &Tasks) -> Self {
         let (role_sender, role) = watch::channel(Role::default());
-        let (role_sender, events) = (Arc::new(role_sender), Arc::new(OnceLock::new()));
-        let senders: Arc<OnceLock<broadcast::Sender<Event>>> = events.clone();
+        let (role_sender, event_sender) = (Arc::new(role_sender), Arc::new(EventSender::new()));
+        let events = Arc::downgrade(&event_sender);
         let mut candidate = publish_role(candidate, role_sender.clone()).on_event(move |event| {
-            if let Some(sender) = senders.get() {
+            if let Some(sender) = event_sender.get() {
                 // Fails if all readers were dropped.
                 let _ = sender.send(event);
             }
@@ -118,7 +121,13 @@ impl Membership {
     /// turn.
     #[must_use]
     pub fn events(&self) -> Events {
-        Events(self.events.get_or_init(|| broadcast::Sender::new(EVENTS)).subscribe())
+        match self.events.upgrade() {
+            Some(events) => {
+                Events(events.get_or_init(|| broadcast::Sender::new(EVENTS)).subscribe())
+            }
+            // The candidate has ended. A channel without a sender is closed.
+            None => Events(broadcast::channel(1).1),
+        }
     }
 
     /// Leaves the election and returns when that is done, like [`Runner::run`].
@@ -140,8 +149,8 @@ impl Drop for Membership {
 }
 
 impl Events {
-    /// Returns the next event. Returns `None` once the candidate has ended and the [`Membership`],
-    /// or the future of [`leave`](Membership::leave), is dropped.
+    /// Returns the next event. Returns `None` after the last event once the candidate has ended,
+    /// even by a panic.
     ///
     /// A reader that falls behind by more than 256 events misses the oldest ones. This method is
     /// cancel safe.

@@ -55,9 +55,9 @@ pub struct Settings {
     pub name: Option<String>,
     /// Address of this candidate while it leads, at most 256 bytes. Operators and followers see it.
     ///
-    /// If it begins with `http://` or `https://`, followers that run a `Watcher` (feature `server`)
-    /// read `/watch` there. They then notice the end of leadership at once. Commands that place an
-    /// order notify the leader there.
+    /// If it begins with `http://` or `https://`, followers that run a `Watcher` of the crate
+    /// `tenure-server` read `/watch` there. They then notice the end of leadership at once.
+    /// Commands that place an order notify the leader there.
     pub address: Option<String>,
     /// Time over which the turns of different elections are spread, up to a day and less than the
     /// schedule's interval. The turns of one election are all delayed by the same part of this
@@ -148,7 +148,7 @@ pub enum Credential {
     /// Tokens of Microsoft Entra ID from a provider: see [`tokens`](Self::tokens).
     #[non_exhaustive]
     Tokens {
-        /// Name of the storage account, or the address of its Blob service.
+        /// Name of the storage account, or an address of its Blob service that contains the name.
         account: String,
         /// The provider, and its last token.
         tokens: Tokens,
@@ -205,8 +205,8 @@ impl Settings {
 impl Credential {
     /// Creates a credential from a provider of Microsoft Entra ID tokens.
     ///
-    /// `account` is the name of the storage account, or the address of its Blob service. Clones
-    /// share their tokens. The election component does not support this credential.
+    /// `account` is the name of the storage account, or an address of its Blob service that contains
+    /// the name: a custom domain does not. Clones share their tokens. The election component does not support this credential.
     pub fn tokens(account: impl Into<String>, provider: impl TokenProvider) -> Self {
         Self::Tokens { account: account.into(), tokens: Tokens::new(provider) }
     }

@@ -36,13 +36,13 @@ pub enum ElectionHealth {
     /// The state is unknown: the account does not respond or refuses, or the blob is not an
     /// election.
     #[default]
-    NotSeen,
+    Unknown,
     /// There is no leader.
-    NobodyLeads,
+    NoLeader,
     /// The last turn did not succeed.
     LastTurnFailed,
     /// The election is healthy.
-    Well,
+    Healthy,
 }
 
 /// A turn that has ended.
@@ -136,7 +136,7 @@ impl TurnSummary {
         };
         Self {
             last_turn: last_turn.map(|last| match turns.last_failure {
-                // Its last attempt failed, and there is no further one.
+                // The turn's last attempt failed, and no other attempt follows.
                 Some(failure)
                     if abandoned(turns, failure.triggered) == Some(failure.slot)
                         && last.outcome == failure.end.outcome.name() =>
@@ -160,9 +160,9 @@ impl TurnSummary {
     pub fn health(&self, is_led: bool) -> ElectionHealth {
         let succeeded = Outcome::Succeeded.name();
         match &self.last_turn {
-            _ if !is_led => ElectionHealth::NobodyLeads,
+            _ if !is_led => ElectionHealth::NoLeader,
             Some(last) if last.outcome != succeeded => ElectionHealth::LastTurnFailed,
-            _ => ElectionHealth::Well,
+            _ => ElectionHealth::Healthy,
         }
     }
 
@@ -235,7 +235,7 @@ impl TakeoverTime {
         ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme))
     }
 
-    /// Returns the approximate time after a failure of the leader's machine.
+    /// Returns the approximate time until a leader is replaced whose machine has failed.
     pub fn after_machine_failure(&self) -> Duration {
         let tenths = |span: Duration| {
             Duration::from_millis(100 * u64::try_from((span.as_millis() + 50) / 100).unwrap_or(0))
@@ -385,9 +385,9 @@ mod turn_summary_tests {
 
     #[test]
     fn times_are_those_of_the_schedules_zone() {
-        let outlook = TurnSummary::new(SLOT.plus(60 * SECOND), &turns());
-        let last = outlook.last_turn.clone().unwrap();
-        assert_eq!(Some(&last), outlook.last_failure.as_ref());
+        let summary = TurnSummary::new(SLOT.plus(60 * SECOND), &turns());
+        let last = summary.last_turn.clone().unwrap();
+        assert_eq!(Some(&last), summary.last_failure.as_ref());
         assert_eq!(last.slot, "2026-03-28T02:00:00Z");
         assert_eq!(last.local, "2026-03-28T03:00:00+01:00[Europe/Berlin]");
         assert_eq!(
@@ -395,16 +395,16 @@ mod turn_summary_tests {
             ("failed", Some(12_300), Some(47_655))
         );
         assert_eq!(
-            outlook.last_success.as_ref().unwrap().local,
+            summary.last_success.as_ref().unwrap().local,
             "2026-03-27T03:00:00+01:00[Europe/Berlin]"
         );
-        let next = outlook.next_turn.clone().unwrap();
+        let next = summary.next_turn.clone().unwrap();
         assert_eq!(next.slot, "2026-03-29T01:00:00Z");
         assert_eq!(next.local, "2026-03-29T03:01:00+02:00[Europe/Berlin]", "with its jitter");
         assert_eq!(next.in_ms, 82_800_000);
         assert_eq!(
             TurnSummary::new(SLOT.plus(61 * SECOND), &turns()).without_relative_times(),
-            outlook.without_relative_times()
+            summary.without_relative_times()
         );
         let overdue = TurnSummary::new(SLOT.plus(2 * DAY), &turns());
         assert_eq!(overdue.next_turn.unwrap().in_ms, 0);
@@ -420,13 +420,13 @@ mod turn_summary_tests {
         let failed = TurnSummary::new(SLOT.plus(DAY), &turns());
         let well = TurnSummary::default();
         let healths =
-            [ElectionHealth::NotSeen, failed.health(false), failed.health(true), well.health(true)];
-        use ElectionHealth::{LastTurnFailed, NobodyLeads, NotSeen, Well};
-        assert_eq!(healths, [NotSeen, NobodyLeads, LastTurnFailed, Well]);
+            [ElectionHealth::Unknown, failed.health(false), failed.health(true), well.health(true)];
+        use ElectionHealth::{Healthy, LastTurnFailed, NoLeader, Unknown};
+        assert_eq!(healths, [Unknown, NoLeader, LastTurnFailed, Healthy]);
         assert!(healths.is_sorted());
         let ended = |outcome| EndedTurn { outcome, ..failed.last_turn.clone().unwrap() };
         let succeeded = TurnSummary { last_turn: Some(ended("succeeded")), ..failed.clone() };
-        assert_eq!(succeeded.health(true), Well);
+        assert_eq!(succeeded.health(true), Healthy);
     }
 
     #[test]
@@ -443,11 +443,11 @@ mod turn_summary_tests {
         };
         let abandoned = last(&abandoned_turns).unwrap();
         assert_eq!((abandoned.outcome, abandoned.took_ms), ("abandoned", Some(12_300)));
-        // Requested before that slot, and run after it.
+        // A trigger that was placed before that slot, and whose turn ended after the slot.
         let triggered = Ended { triggered: true, ..ended(SLOT.minus(SECOND), Outcome::Succeeded) };
         let newest = last(&Turns { last_success: Some(triggered), last_failure: None, ..turns() });
         assert!(newest.is_some_and(|turn| turn.triggered && turn.outcome == "succeeded"));
-        // Two locks within one millisecond.
+        // Two runs of `tenure lock` that ended within one millisecond.
         let (early, late) = (
             ended(SLOT, Outcome::Failed),
             ended(SLOT.plus(Duration::from_nanos(1)), Outcome::Succeeded),

@@ -134,7 +134,7 @@ impl Tasks {
         }
     }
 
-    /// Aborts all tasks.
+    /// Aborts all tasks, and waits until they have ended.
     pub async fn abort(&self) {
         let mut running = std::mem::take(&mut *self.running());
         running.shutdown().await;

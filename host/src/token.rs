@@ -28,8 +28,8 @@ use tokio::time::{Instant, timeout};
 pub trait TokenProvider: fmt::Debug + Send + Sync + 'static {
     /// Returns a token for [`Token::SCOPE`].
     ///
-    /// It is called before the first request, and again from 5 minutes before the last token
-    /// expires, at most every 10 s. A call that takes longer than 10 s fails.
+    /// The elector calls this before the first request, and again from 5 minutes before the last
+    /// token expires, at most every 10 s. A call that takes longer than 10 s fails.
     ///
     /// # Errors
     ///

@@ -67,11 +67,7 @@ fn build() -> Result<(), String> {
     let origin = origin()?;
     if cfg!(feature = "component") {
         let socket = provide(&origin, &ELECTION, "TENURE_COMPONENT")?;
-        // A release has it as `tenure-socket.wasm`. `election.wasm` is the same component, for
-        // manual use.
-        for name in ["election.wasm", "tenure-socket.wasm"] {
-            copy_to_target(&origin, &socket, name);
-        }
+        copy_to_target(&origin, &socket, "tenure-socket.wasm");
     }
     if cfg!(feature = "compose") {
         provide(&origin, &FILTER, "TENURE_FILTER")?;

@@ -28,24 +28,22 @@ impl Account {
     /// Its forms and rules are those of *Configure Azure Storage connection strings*.
     ///
     /// # Errors
-    /// All problems of the text at once.
+    /// Returns all problems of the text at once.
     pub fn from_connection_string(text: &str) -> Result<Account, Vec<Problem>> {
         parse_connection_string(text)
     }
 
-    /// Creates an account. If `name` is absent, the account is named by its endpoint; a custom
-    /// domain does not name it.
+    /// Creates an account.
     ///
     /// # Errors
     /// Fails if the credential may not be sent to the endpoint: it would be readable in transit.
     pub fn new(
-        name: Option<&str>,
+        name: String,
         endpoint: Endpoint,
         credential: Credential,
     ) -> Result<Account, Vec<Problem>> {
         let mut problems = Vec::new();
         check_transport(&credential, &endpoint, &mut problems);
-        let name = name.map_or_else(|| endpoint.account(), Into::into);
         let account = Account { name, endpoint, credential };
         if problems.is_empty() { Ok(account) } else { Err(problems) }
     }
@@ -55,7 +53,7 @@ impl Account {
         &self.name
     }
 
-    /// Returns the endpoint of its blobs.
+    /// Returns the endpoint of the account's blobs.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -172,8 +170,8 @@ keys!(
     "SharedAccessSignature"
 );
 
-/// The services whose `…Endpoint` and `…SecondaryEndpoint` a connection string can have.
-/// `BlobEndpoint` is in [`KEYS`].
+/// The services whose `…Endpoint` and `…SecondaryEndpoint` a connection string can have. Only
+/// `BlobEndpoint` is read: see [`KEYS`].
 const SERVICES: [&str; 6] = ["Blob", "Queue", "Table", "File", "Dfs", "Web"];
 
 /// Returns true for a key that only other clients read: it does not affect requests for blobs.
@@ -190,7 +188,7 @@ fn is_foreign(key: &str) -> bool {
 }
 
 /// Maximum length of an unknown key that a complaint quotes. A longer one can be a secret.
-const LONGEST_KEY: usize = 32;
+const MAX_KEY: usize = 32;
 
 /// The pieces of a connection string, by key. Keys of other services (`QueueEndpoint=…`) are
 /// skipped.
@@ -215,7 +213,7 @@ impl<'a> ConnectionParts<'a> {
             let Some(key) = KEYS.iter().copied().find(|known| known.eq_ignore_ascii_case(key))
             else {
                 if !is_foreign(key) {
-                    let is_name = (1..=LONGEST_KEY).contains(&key.len())
+                    let is_name = (1..=MAX_KEY).contains(&key.len())
                         && key.bytes().all(|byte| byte.is_ascii_alphabetic());
                     let problem = match is_name {
                         true => format!("a connection string has no key {key}"),
@@ -273,7 +271,7 @@ fn emulator_account(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -
 }
 
 /// Parses name, credential and endpoint. Without a `BlobEndpoint`, the endpoint is built from the
-/// name. A SAS needs no name: the endpoint alone identifies the account.
+/// name. A SAS needs no name if the endpoint contains it.
 fn service_account(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
     let credential = read_credential(pieces, problems);
     let name = read_name(pieces, problems);
@@ -282,11 +280,7 @@ fn service_account(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) ->
         None => default_endpoint(pieces, name.unwrap_or("account"), problems),
     };
     let (credential, endpoint) = (credential?, endpoint?);
-    let name = match name {
-        Some(name) => name.into(),
-        None if matches!(credential, Credential::Sas(_)) => endpoint.account(),
-        None => return None,
-    };
+    let name = name.map(Into::into).or_else(|| endpoint.account_in_url())?;
     check_transport(&credential, &endpoint, problems);
     Some(Account { name, endpoint, credential })
 }
@@ -318,22 +312,29 @@ fn read_credential(
 
 fn read_name<'a>(pieces: &ConnectionParts<'a>, problems: &mut Vec<Problem>) -> Option<&'a str> {
     let Some(name) = pieces.get("AccountName") else {
-        let named_by_endpoint =
-            pieces.get("AccountKey").is_none() && pieces.get("BlobEndpoint").is_some();
-        if !named_by_endpoint || pieces.get("SharedAccessSignature").is_none() {
-            complain(problems, "the connection string has no AccountName", COPY_IT);
+        let has_sas_alone =
+            pieces.get("AccountKey").is_none() && pieces.get("SharedAccessSignature").is_some();
+        match pieces.get("BlobEndpoint").filter(|_| has_sas_alone) {
+            None => complain(problems, "the connection string has no AccountName", COPY_IT),
+            Some(url) if Endpoint::parse(url).is_ok_and(|e| e.account_in_url().is_none()) => {
+                let problem = "the connection string has no AccountName, and its BlobEndpoint does \
+                               not contain the account's name";
+                complain(problems, problem, "add AccountName=NAME");
+            }
+            Some(_) => {}
         }
         return None;
     };
     // Emulators accept names that the service does not. Their accounts always have a BlobEndpoint.
-    let is_valid = if pieces.get("BlobEndpoint").is_some() {
-        (1..=63).contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    let (is_valid, problem) = if pieces.get("BlobEndpoint").is_some() {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let is_valid = (1..=63).contains(&name.len()) && name.bytes().all(is_allowed);
+        (is_valid, "AccountName is not 1 to 63 letters, digits and hyphens")
     } else {
-        is_account_name(name)
+        (is_account_name(name), "AccountName is not 3 to 24 lower-case letters and digits")
     };
     if !is_valid {
-        complain(problems, "AccountName is not 3 to 24 lower-case letters and digits", COPY_IT);
+        complain(problems, problem, COPY_IT);
         return None;
     }
     Some(name)

@@ -32,8 +32,8 @@ pub struct Answer {
     pub last_modified: Option<DateTime<Utc>>,
     /// The blob's ETag.
     pub etag: Option<ETag>,
-    /// `x-ms-lease-id`: the current lease id. A lease operation succeeded only if this is our id,
-    /// because Azurite renews any lease.
+    /// `x-ms-lease-id`: the current lease id. A renewal succeeded only if this is the id that was
+    /// sent: Azurite also renews another holder's lease, and answers with that holder's id.
     pub lease: Option<LeaseId>,
     /// `x-ms-lease-time`: seconds until a broken lease ends, approximately.
     pub lease_time: Option<u32>,
@@ -82,7 +82,7 @@ pub enum LeaseState {
 pub enum Class {
     /// The expected status with all required content.
     Done,
-    /// 404: the blob does not exist, as far as is known.
+    /// 404: the blob does not exist. A 404 that does not say what is missing counts as this.
     MissingBlob,
     /// 404: the container does not exist.
     MissingContainer,

@@ -21,10 +21,10 @@ const LONGEST: usize = 1024;
 
 /// Characters that are encoded in a path: all except the slash and the unreserved characters of
 /// RFC 3986.
-const ENCODED: &AsciiSet = &encoding::UNRESERVED.remove(b'/');
+const ENCODED: &AsciiSet = &encoding::EXCEPT_UNRESERVED.remove(b'/');
 
 /// The longest suffix of a side blob.
-const LONGEST_SUFFIX: &str = ".candidates";
+const MAX_SUFFIX: &str = ".candidates";
 
 impl BlobName {
     /// Parses `container/blob`; the blob's own name may contain more slashes.
@@ -87,7 +87,7 @@ impl BlobName {
 
     /// Returns true if the name of every [`SideBlob`] of this blob is within the maximum length.
     pub fn may_have_side_blobs(&self) -> bool {
-        self.blob.chars().count() + LONGEST_SUFFIX.len() <= LONGEST
+        self.blob.chars().count() + MAX_SUFFIX.len() <= LONGEST
     }
 }
 

@@ -10,7 +10,7 @@ use tenure_base::prelude::*;
 
 /// A credential for an account, or for a part of it. `Debug` prints nothing secret.
 #[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one of it in a call")]
+#[allow(clippy::large_enum_variant, reason = "a call has only one credential")]
 pub enum Credential {
     /// A key of the account: every request is signed.
     SharedKey(Key),
@@ -140,7 +140,7 @@ impl Sas {
         has_any("srt", &['c']) && has_any("sp", &['c', 'w'])
     }
 
-    /// Returns true if the SAS permits the operations of a letter of `sp`. Also returns true if it
+    /// Returns true if the permissions of the SAS (`sp`) include `letter`. Also returns true if it
     /// has a stored access policy (`si`), whose permissions only the service knows.
     pub fn permits(&self, letter: u8) -> bool {
         let letters = self.get("sp").unwrap_or_default();
@@ -220,7 +220,7 @@ impl Sas {
         if !self.permits(b'r') {
             complain(
                 "the SAS does not permit reading (r)".into(),
-                "make a SAS with sp=rcw for a candidate, or with sp=r for looking only",
+                "make a SAS with sp=rcw for a candidate, or with sp=r to observe only",
             );
         }
         problems

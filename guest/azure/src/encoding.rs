@@ -10,7 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use tenure_base::prelude::*;
 
 /// The set of all characters except the unreserved ones of RFC 3986.
-pub const UNRESERVED: &AsciiSet =
+pub const EXCEPT_UNRESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The set of all characters except ASCII letters and digits.

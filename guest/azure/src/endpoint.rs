@@ -62,22 +62,15 @@ impl Endpoint {
         }
     }
 
-    /// Returns the account's name: the first label of the host, or of the path if the host is an IP
-    /// address or a single label.
-    pub(super) fn account(&self) -> String {
-        let name = match self.prefix.trim_start_matches('/') {
-            "" => self.host().split('.').next().unwrap_or_default(),
-            prefix => prefix.split('/').next().unwrap_or_default(),
-        };
-        name.into()
-    }
-
-    /// Returns the account's name if the address states it. A custom domain does not.
+    /// Returns the account's name if the address contains it: in the first label of the host, or in
+    /// the first segment of the path. A custom domain does not contain it.
     pub fn account_in_url(&self) -> Option<String> {
-        if cut(self.host(), ".blob.").is_some() {
-            return self.host().split('.').next().map(Into::into);
-        }
-        (self.is_path_style() && !self.prefix.is_empty()).then(|| self.account())
+        let name = match cut(self.host(), ".blob.") {
+            Some(_) => self.host().split('.').next(),
+            None if self.is_path_style() => self.segments().first().copied(),
+            None => None,
+        };
+        name.map(Into::into)
     }
 
     /// Returns the parts of the path.
@@ -206,14 +199,14 @@ mod tests {
             ("http://[::1]/a/b", "http://[::1]", "/a/b", false),
             ("http://azurite_1:1", "http://azurite_1:1", "", true),
         ];
-        for (url, origin, prefix, port) in valid {
+        for (url, origin, prefix, has_port) in valid {
             let endpoint = Endpoint::parse(url).unwrap();
             assert_eq!(
                 (endpoint.origin.as_str(), endpoint.prefix.as_str()),
                 (origin, prefix),
                 "{url}"
             );
-            assert_eq!(endpoint.has_port(), port, "{url}");
+            assert_eq!(endpoint.has_port(), has_port, "{url}");
         }
     }
 

@@ -27,11 +27,20 @@ impl Answer {
         }
         text.push_str(": ");
         text.push_str(self.class_text(operation, credential));
-        let code = self.code.as_deref();
-        if matches!(
-            code,
-            Some("AuthorizationPermissionMismatch" | "InsufficientAccountPermissions")
-        ) {
+        let code = self.code.as_deref().unwrap_or("");
+        let needs_permission = match code {
+            "AuthorizationPermissionMismatch"
+            | "InsufficientAccountPermissions"
+            | "AuthorizationResourceTypeMismatch" => true,
+            // The service also refuses a service SAS on a container or on the account with this
+            // code.
+            "AuthorizationFailure" => {
+                matches!(credential, Credential::Sas(_))
+                    && matches!(operation, Operation::CreateContainer | Operation::ReadAccount)
+            }
+            _ => false,
+        };
+        if needs_permission {
             text.push_str("; it needs ");
             text.push_str(&operation.permission().describe(credential));
         }
@@ -164,9 +173,7 @@ fn forbidden_text(code: &str, credential: &Credential) -> &'static str {
             }
         },
         "AuthorizationPermissionMismatch" | "InsufficientAccountPermissions" => match credential {
-            Credential::Sas(_) => {
-                "the SAS lacks a permission; make one with sp=rcw, or sp=rcwdl for shares"
-            }
+            Credential::Sas(_) => "the SAS lacks a permission; make one that has it too",
             Credential::Token(_) | Credential::Identity(_) => {
                 "the identity lacks a permission; grant it the role Storage Blob Data Contributor on the container"
             }
@@ -290,8 +297,11 @@ impl Operation {
             Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. } => {
                 ("r", "containers/blobs/read")
             }
-            Operation::List { .. } => ("l", "containers/blobs/read"),
-            Operation::CreateContainer => ("c or w (account SAS only)", "containers/write"),
+            Operation::List { .. } => ("l (and srt=c in an account SAS)", "containers/blobs/read"),
+            Operation::CreateContainer => (
+                "c or w (in an account SAS with ss=b and srt=c, never in a service SAS)",
+                "containers/write",
+            ),
             Operation::CreateBlob | Operation::WriteSideBlob { .. } => {
                 ("c or w", "containers/blobs/write")
             }
@@ -306,7 +316,10 @@ impl Operation {
             | Operation::WriteMetadata { .. } => ("w", "containers/blobs/write"),
             Operation::Break { .. } => ("w or d", "containers/blobs/write"),
             Operation::Delete { .. } => ("d", "containers/blobs/delete"),
-            Operation::ReadAccount => ("any permission (account SAS only)", "getInfo/action"),
+            Operation::ReadAccount => (
+                "any permission (in an account SAS with ss=b and srt=s, never in a service SAS)",
+                "getInfo/action",
+            ),
         };
         Permission { letters, data_action }
     }
@@ -407,7 +420,7 @@ mod tests {
         let sas = format!("BlobEndpoint=https://acc.blob.core.windows.net;{sas}");
         let endpoint = Endpoint::parse("https://acc.blob.core.windows.net").unwrap();
         let token = Credential::Token("ey.a".into());
-        let token = Account::new(None, endpoint, token).unwrap();
+        let token = Account::new("acc".into(), endpoint, token).unwrap();
         let key = Account::from_connection_string("AccountName=acc;AccountKey=c2VjcmV0").unwrap();
         let sas = Account::from_connection_string(&sas).unwrap();
         let election = BlobName::parse("leases/leader").unwrap();

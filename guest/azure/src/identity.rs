@@ -138,7 +138,7 @@ impl Identity {
             ),
             Self::Application { authority, tenant, client, proof } => {
                 let body = form(client, proof);
-                let tenant = encoding::percent_encode(tenant, encoding::UNRESERVED);
+                let tenant = encoding::percent_encode(tenant, encoding::EXCEPT_UNRESERVED);
                 (
                     format!("{}/{tenant}/oauth2/v2.0/token", authority.prefix),
                     vec![
@@ -157,9 +157,9 @@ impl Identity {
 
 fn resource_query(client: Option<&str>) -> String {
     let client = client.map(|client| {
-        format!("&client_id={}", encoding::percent_encode(client, encoding::UNRESERVED))
+        format!("&client_id={}", encoding::percent_encode(client, encoding::EXCEPT_UNRESERVED))
     });
-    let resource = encoding::percent_encode(AUDIENCE, encoding::UNRESERVED);
+    let resource = encoding::percent_encode(AUDIENCE, encoding::EXCEPT_UNRESERVED);
     format!("&resource={resource}{}", client.unwrap_or_default())
 }
 
@@ -174,20 +174,20 @@ fn form(client: &str, proof: &Proof) -> String {
             .extend([("client_assertion", assertion.reveal()), ("client_assertion_type", BEARER)]),
     }
     let fields = fields.iter().map(|(name, value)| {
-        let value = encoding::percent_encode(value, encoding::UNRESERVED);
+        let value = encoding::percent_encode(value, encoding::EXCEPT_UNRESERVED);
         format!("{name}={value}")
     });
     fields.collect::<Vec<_>>().join("&")
 }
 
 /// Maximum characters of a response's error text in a message.
-const MOST_SHOWN: usize = 300;
+const MAX_SHOWN: usize = 300;
 
 /// Minimum validity of a token whose end is stated as a date, in seconds.
-const LEAST_VALIDITY: u64 = 60;
+const MIN_VALIDITY: u64 = 60;
 
 /// Maximum validity of a token. A response that states more is shortened to this.
-const LONGEST_VALIDITY: Duration = Duration::from_secs(24 * 3600);
+const MAX_VALIDITY: Duration = Duration::from_secs(24 * 3600);
 
 /// A token and its validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -264,9 +264,10 @@ impl Token {
         let token = token.ok_or(TokenError::Nonsense("the answer has no access_token"))?;
         let now = u64::try_from(now.timestamp()).unwrap_or(0);
         let (expires_in, expires_on) = (body.value("expires_in"), body.value("expires_on"));
-        // With a wrong clock, a valid token can look expired. It is used: the service decides.
+        // With a wrong clock, a valid token can look expired. Such a token is used, since the
+        // service decides.
         let seconds_left =
-            || Some(expires_on.and_then(instant)?.saturating_sub(now).max(LEAST_VALIDITY));
+            || Some(expires_on.and_then(instant)?.saturating_sub(now).max(MIN_VALIDITY));
         match expires_in.and_then(whole_seconds).or_else(seconds_left) {
             None if expires_in.or(expires_on).is_some() => {
                 Err(TokenError::Nonsense("the answer's expires_in or expires_on cannot be read"))
@@ -275,7 +276,7 @@ impl Token {
             Some(0) => Err(TokenError::Nonsense("the token has expired already")),
             Some(seconds) => Ok(Self {
                 secret: token.into(),
-                valid_for: Duration::from_secs(seconds).min(LONGEST_VALIDITY),
+                valid_for: Duration::from_secs(seconds).min(MAX_VALIDITY),
             }),
         }
     }
@@ -330,7 +331,7 @@ fn error_text(status: u16, body: Option<JsonBody>) -> String {
     let text_before = |text, mark| cut(text, mark).map_or(text, |(head, _)| head);
     let text = text_before(text_before(&text, "Trace ID:"), "Current time:").trim();
     let characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let line: String = characters.take(MOST_SHOWN).collect();
+    let line: String = characters.take(MAX_SHOWN).collect();
     match line.as_str() {
         "" => format!("{status}"),
         words => format!("{status} {words}"),

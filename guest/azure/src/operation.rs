@@ -169,7 +169,7 @@ pub enum Kind {
     WriteRecord,
     /// Reads the announcement of a successor.
     ReadAnnouncement,
-    /// Announces a successor.
+    /// Writes the announcement of a successor.
     Announce,
     /// Reads the list of candidates.
     ReadCandidates,
@@ -190,7 +190,7 @@ pub enum Kind {
     /// Lists blobs.
     ListBlobs,
     /// Requests a token from an identity endpoint or Entra.
-    AskForToken,
+    RequestToken,
 }
 
 impl Kind {
@@ -231,7 +231,7 @@ impl Kind {
             Self::ReadContent => "read content",
             Self::WriteContent => "write content",
             Self::ListBlobs => "list blobs",
-            Self::AskForToken => "ask for a token",
+            Self::RequestToken => "request a token",
         }
     }
 }
@@ -351,12 +351,12 @@ impl Operation {
             Operation::List { prefix, marker } => {
                 let mut query = format!(
                     "restype=container&comp=list&include=metadata&maxresults={PAGE}&prefix={}&",
-                    encoding::percent_encode(prefix, encoding::UNRESERVED)
+                    encoding::percent_encode(prefix, encoding::EXCEPT_UNRESERVED)
                 );
                 if let Some(marker) = marker {
                     query += &format!(
                         "marker={}&",
-                        encoding::percent_encode(marker, encoding::UNRESERVED)
+                        encoding::percent_encode(marker, encoding::EXCEPT_UNRESERVED)
                     );
                 }
                 return query;

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn no_length_and_no_date_when_x_ms_date_speaks() {
+    fn zero_length_and_replaced_date_are_left_empty() {
         let headers = pairs(&[("Content-Length", "0"), ("Date", "then"), ("X-Ms-Date", "now")]);
         let text = string_to_sign("PUT", "/p", &[], &headers, "a");
         assert_eq!(text, "PUT\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:now\n/a/p");

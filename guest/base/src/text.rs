@@ -48,7 +48,7 @@ const SECRET_MARKS: [&str; 6] =
     ["accountkey", "sharedaccesssignature", "sig=", "bearer ", "eyj0", "whsec_"];
 
 /// Minimum length of a word that may be a key or a token, in bytes.
-const LEAST_SECRET_LENGTH: usize = 32;
+const MIN_SECRET_LENGTH: usize = 32;
 
 /// Returns true if a text, or a part of it, looks like a key, a signature or a token. A complaint
 /// does not show such a value.
@@ -64,7 +64,7 @@ pub fn looks_secret(text: &str) -> bool {
             let is_key = has_byte(u8::is_ascii_uppercase) && has_byte(u8::is_ascii_digit);
             // The form of `openssl rand -hex 32`.
             let is_hex = word.as_bytes().iter().all(u8::is_ascii_hexdigit);
-            word.len() >= LEAST_SECRET_LENGTH && (is_key || is_hex)
+            word.len() >= MIN_SECRET_LENGTH && (is_key || is_hex)
         })
 }
 

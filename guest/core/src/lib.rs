@@ -107,7 +107,7 @@ pub use side::side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWri
 pub use side::split::active_member_or_share;
 pub use step::clocks::StepStart;
 pub use step::clocks::{ElapsedClock, ServiceClock, Timestamp};
-pub use step::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
+pub use step::credential_state::{CredentialState, MAX_FETCH, TokenReply, TokenRequest};
 pub use step::options::{Complaint, SettingId};
 pub use step::options::{Environment, FileError, SecretFile, read_secret};
 pub use step::options::{Options, Orders, Retries};

@@ -36,8 +36,8 @@ mutants! {
     HandOverBeforeStop,
     /// A successor leads by the lease that it was given, without acquiring it anew.
     SuccessorDoesNotAcquire,
-    /// A successor renews the lease that it was given, which leaves it the length of the old
-    /// leader's.
+    /// A successor renews the lease that it was given, so the lease keeps the length that the old
+    /// leader set.
     SuccessorOnlyRenews,
     /// A leader ignores an order to hand over, and reports nothing.
     HandOverForgotten,
@@ -55,7 +55,7 @@ mutants! {
     TermWithoutCondition,
     /// The lease is acquired without `If-Match`.
     AcquireWithoutCondition,
-    /// The rest of the second is not waited out where there is no record.
+    /// A candidate that finds no record writes its term before the current second is over.
     SecondNotWaitedOut,
     /// A candidate that leaves forgets a lease that it may have acquired.
     UnsureAcquireForgotten,
@@ -92,7 +92,7 @@ mutants! {
     NeverAbandoned,
     /// Missed slots that should each have a turn have none.
     MissedForgotten,
-    /// A refused request ends the candidate's efforts.
+    /// A candidate whose request was refused never polls again.
     StopsWhenRefused,
     /// A follower polls too rarely.
     RarePolls,
@@ -265,7 +265,7 @@ pub(crate) mod memory {
         static LEADERSHIPS: RefCell<Vec<Hold>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Clears the state at the end of a schedule.
+    /// Clears the clocks of the previous simulated run.
     pub fn forget() {
         CLOCKS.with_borrow_mut(BTreeMap::clear);
     }

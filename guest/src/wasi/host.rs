@@ -63,7 +63,9 @@ impl Environment for &Host {
 
 fn file_error(code: ErrorCode) -> FileError {
     match code {
-        ErrorCode::IsDirectory | ErrorCode::Invalid => FileError::NotText,
+        // wasmtime answers a read of a directory with `BadDescriptor`.
+        ErrorCode::IsDirectory | ErrorCode::BadDescriptor => FileError::Directory,
+        ErrorCode::Invalid => FileError::NotText,
         _ => FileError::Missing,
     }
 }

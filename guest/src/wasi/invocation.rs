@@ -64,8 +64,8 @@ impl Invocation {
                 OneTurnAction::Wait(until) => {
                     subscribe_duration(nanos(until.saturating_sub(now))).block()
                 }
-                OneTurnAction::Run(run) => {
-                    let result = self.work.run(run);
+                OneTurnAction::Run(due_turn) => {
+                    let result = self.work.run(due_turn);
                     turn.on_handler_done(result, clock.now());
                 }
                 OneTurnAction::Done(result) => return *result,

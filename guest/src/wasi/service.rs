@@ -29,15 +29,15 @@ wasip2::http::proxy::export!(Component);
 impl Guest for Component {
     fn handle(request: IncomingRequest, out: ResponseOutparam) {
         let method = request.method();
-        let (answer, more) = answer(&request, &method);
-        respond(out, &answer, more, !matches!(method, Method::Head));
+        let (answer, extra_header) = answer(&request, &method);
+        respond(out, &answer, extra_header, !matches!(method, Method::Head));
     }
 }
 
 /// A header in addition to those of all answers.
-type More = Option<(&'static str, &'static str)>;
+type ExtraHeader = Option<(&'static str, &'static str)>;
 
-fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
+fn answer(request: &IncomingRequest, method: &Method) -> (Answer, ExtraHeader) {
     let target = request.path_with_query().unwrap_or_default();
     let route = match Route::parse(name(method), &target) {
         Ok(route) => route,
@@ -75,7 +75,7 @@ fn tick(
     request: &IncomingRequest,
     host: &Host,
     invocation: Result<Invocation, Vec<Complaint>>,
-) -> (Answer, More) {
+) -> (Answer, ExtraHeader) {
     let access = Access::from_variables(|name| host.get(name));
     let presented = request.headers().get("authorization");
     let presented = match presented.as_slice() {
@@ -129,9 +129,9 @@ fn read_body(request: &IncomingRequest) -> Result<(), Answer> {
     Err(entry::refusal_answer(408, "the body did not arrive in time"))
 }
 
-fn respond(out: ResponseOutparam, answer: &Answer, more: More, with_body: bool) {
+fn respond(out: ResponseOutparam, answer: &Answer, extra_header: ExtraHeader, with_body: bool) {
     let mut headers = vec![("content-type", "application/json"), ("cache-control", "no-store")];
-    headers.extend(more);
+    headers.extend(extra_header);
     let length = answer.body.len().to_string();
     if with_body {
         headers.push(("content-length", &length));

@@ -26,8 +26,8 @@ use wasip2::io::streams::OutputStream;
 #[global_allocator]
 static MEMORY: GlobalDlmalloc = GlobalDlmalloc;
 
-/// Allocates memory for the values that a host passes in. The canonical ABI names this export, and
-/// only the standard library provides it on this target.
+/// Allocates memory for the values that a host passes in. The canonical ABI requires this export,
+/// which the standard library would otherwise provide.
 #[expect(unsafe_code, reason = "the function by which a host asks for memory")]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cabi_realloc(

@@ -24,9 +24,8 @@ pub fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sends a request; gives up after `timeout`. `body_limit` returns the number of bytes of the
-/// response body after which reading stops, depending on the status. The body in the result may be
-/// longer, up to nearly twice that.
+/// Sends a request; gives up after `timeout`. `body_limit` returns the maximum number of bytes of
+/// the response body to read, depending on the status. A longer body is cut off.
 ///
 /// # Errors
 /// The reason why there is no response.
@@ -133,8 +132,8 @@ fn wait(ready: &Pollable, deadline: &Pollable) -> bool {
     poll(&[ready, deadline]).contains(&0)
 }
 
-/// Reads as much of the body as arrives in time: the response is valid without it. Stops once at
-/// least `max_bytes` were read; the last read may exceed them.
+/// Reads as much of the body as arrives in time, at most `max_bytes`: the response is valid without
+/// it.
 fn read(response: &IncomingResponse, max_bytes: usize, deadline: &Pollable) -> Vec<u8> {
     let mut read = Vec::new();
     if max_bytes == 0 {
@@ -144,7 +143,7 @@ fn read(response: &IncomingResponse, max_bytes: usize, deadline: &Pollable) -> V
     let Ok(stream) = body.stream() else { return read };
     let ready = stream.subscribe();
     while read.len() < max_bytes && wait(&ready, deadline) {
-        match stream.read(max_bytes as u64) {
+        match stream.read((max_bytes - read.len()) as u64) {
             Ok(bytes) => read.extend(bytes),
             Err(_) => break,
         }

@@ -32,7 +32,7 @@ const WEBHOOK: &str = "the webhook";
 const MAX_SHOWN: usize = 300;
 
 /// Characters of an election's name that a header value percent-encodes.
-const HEADER_ESCAPES: &AsciiSet = &encoding::UNRESERVED.remove(b'/').remove(b'$');
+const HEADER_ESCAPES: &AsciiSet = &encoding::EXCEPT_UNRESERVED.remove(b'/').remove(b'$');
 
 /// Minimum length of a part of a URL or token that may be a secret.
 const SECRET_PART_LENGTH: usize = 8;
@@ -351,7 +351,7 @@ mod tests {
             );
         }
         assert_eq!(call.check_response(401, b"no").unwrap_err(), "the webhook answered 401: no");
-        // Nothing in it looks like a secret.
+        // No part of this token looks like a secret.
         let call = Call { token: Some("Bearer ??????????.??".into()), ..call };
         for quotes in ["no ??????????.??", "cut: ????????"] {
             let error = call.check_response(401, quotes.as_bytes()).unwrap_err();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_more_than_a_header_may_have_is_encoded() {
+    fn election_name_is_encoded_for_its_header() {
         assert_eq!(election_value("$root/a-b_c.d~/e"), "$root/a-b_c.d~/e");
         assert_eq!(election_value("jobs/ü%\n"), "jobs/%C3%BC%25%0A");
     }

@@ -6,12 +6,12 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `TENURE_HANDLER_URL` | the target, `http://` or `https://` |
-//! | `TENURE_HANDLER_TIMEOUT` | the time-out of a call; in `tenure.wasm` at most the turn's rest |
+//! | `TENURE_HANDLER_TIMEOUT` | time-out of a call; in `tenure.wasm` at most the rest of the turn |
 //! | `TENURE_HANDLER_TOKEN`, or `…_FILE` | a token, sent as `authorization: Bearer TOKEN` |
 //! | `TENURE_HANDLER_SECRET`, or `…_FILE` | secrets, `whsec_…`: each of them signs the call |
 //!
-//! They are validated together with all other settings, before anything is sent: a slot that was
-//! claimed for impossible work would be lost.
+//! The variables are validated together with all other settings, before anything is sent: a slot
+//! that was claimed for impossible work would be lost.
 //!
 //! A response of the class 2xx means that the turn succeeded; any other, or none, means that it
 //! failed. The header `idempotency-key` is the same for all attempts at a turn and different for

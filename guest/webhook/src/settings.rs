@@ -99,7 +99,7 @@ impl Target {
 /// Splits a URL into its origin and its path with query. An error has the problem and the advice.
 fn split_url(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static str)> {
     const URL_EXAMPLE: &str = "set it like https://example.com/tick";
-    const CHARACTERS: &str = "has characters that need percent-encoding";
+    const NEEDS_ENCODING: &str = "has characters that need percent-encoding";
     let url = url.ok_or((
         "is not set, so there is nothing to call",
         "set it like https://example.com/tick, or plug a handler in with tenure compose",
@@ -117,7 +117,7 @@ fn split_url(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'sta
     check_authority(authority).map_err(|problem| (problem, URL_EXAMPLE))?;
     // No valid URL contains the excluded characters, and hosts refuse them.
     if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>`".contains(&byte)) {
-        return Err((CHARACTERS, URL_EXAMPLE));
+        return Err((NEEDS_ENCODING, URL_EXAMPLE));
     }
     let slash = if path.starts_with('/') { "" } else { "/" };
     Ok((format!("{scheme}{authority}"), format!("{slash}{path}").into()))
@@ -159,8 +159,8 @@ impl Credentials {
         let content = format!("{id}.{timestamp}.{body}");
         let mut signatures = String::new();
         for key in &self.keys {
-            let blank = if signatures.is_empty() { "" } else { " " };
-            signatures = format!("{signatures}{blank}v1,{}", key.sign(&content));
+            let separator = if signatures.is_empty() { "" } else { " " };
+            signatures = format!("{signatures}{separator}v1,{}", key.sign(&content));
         }
         (!signatures.is_empty()).then_some(signatures)
     }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_url_is_enough() {
+    fn a_url_is_enough() {
         let target = read(&[(URL, " https://example.com:8443/a?b=c#d "), (TIMEOUT, " ")]).unwrap();
         assert_eq!(target.origin, "https://example.com:8443");
         assert_eq!(target.path.reveal(), "/a?b=c");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_leaves_time() {
+    fn timeout_must_be_a_positive_duration() {
         let read = |timeout| read(&[(URL, "http://a"), (TIMEOUT, timeout)]);
         assert_eq!(read("5s").unwrap().timeout, Some(Duration::from_secs(5)));
         for wrong in ["0s", "5", "soon"] {

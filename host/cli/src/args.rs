@@ -165,7 +165,7 @@ pub(super) fn with_advice(mut error: clap::Error, words: &[OsString]) -> clap::E
             DOUBLE_DASH_ADVICE
         }
         ErrorKind::UnknownArgument => {
-            // After `--`, the argument would be the command.
+            // The tip of clap puts the argument after `--`, where it would be the command.
             error.remove(ContextKind::Suggested);
             return error;
         }
@@ -239,7 +239,7 @@ Examples:
   Run a turn now, and wait for its outcome
     tenure trigger jobs/nightly --wait 10m
 
-  Find out why nobody leads
+  Find out why there is no leader
     tenure check jobs/nightly";
 
 const RUN_HELP: &str = "\
@@ -258,8 +258,8 @@ notified, and the secrets of the storage account. These are AZURE_STORAGE_CONNEC
 AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_AUTH_TOKEN and AZURE_CLIENT_SECRET. Tenure sets TENURE_ELECTION, TENURE_TERM, \
 TENURE_SLOT, TENURE_ATTEMPT and TENURE_IDEMPOTENCY_KEY; TENURE_TRIGGER for a turn of `tenure trigger`; \
 TENURE_SHARE_INDEX and TENURE_SHARE_COUNT with --shares. TENURE_DEADLINE is the time at which the program is killed \
-if no later renewal succeeds. It and everything that it started get SIGTERM one --stop-time before the leadership \
-ends, and SIGKILL half a second before the end.
+if no later renewal succeeds. The program and everything that it started get SIGTERM one --stop-time before the \
+leadership ends, and SIGKILL half a second before the end.
 
 A URL gets one POST for each turn, with the turn as JSON. Any 2xx is success. A call that did not arrive is retried; \
 one that may have arrived is retried with --delivery at-least-once only. When the leadership ends, the connection is \
@@ -365,7 +365,7 @@ shares: who holds which, and which move. A member with `no sign` has left or die
   tenure status --config tenure.toml
 
 With --config and without an election it shows all elections of the file as one table. Those that cannot be read, \
-those that nobody leads and those whose last turn failed come first.
+those without a leader and those whose last turn failed come first.
 
 With --watch it writes a line for each change of the leader, the lease, the turns and the problems. It misses \
 changes that come and go between two reads. It ends with SIGINT (Ctrl-C) or SIGTERM, or when its output is closed.
@@ -408,9 +408,9 @@ It writes a trigger to a small blob beside the election's, BLOB.orders, and noti
 it put on record. That needs permission to write there.
 
 The turn is claimed like any other, after the one that runs, and before slots that wait. It is run once, or with \
---delivery at-least-once until it succeeds or --max-attempts is reached. When nobody leads, the \
-next leader runs it. A trigger that no leader claims within an hour is not run. Eight may wait at a time. Work \
-that lasts as long as the leadership (--while-leading) has no turns, so it is refused.
+--delivery at-least-once until it succeeds or --max-attempts is reached. When there is no leader, the \
+next one runs it. A trigger that no leader claims within an hour is not run. Eight may wait at a time. Work \
+that lasts as long as the leadership (--while-leading) has no turns, so its triggers are refused.
 
 The same command again with the same --id starts no second turn, and reports the state of the first. When 17 other \
 triggers have been claimed after it, the id is forgotten, and the command starts a turn again.
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn of_commands_the_best_one_is_suggested() {
+    fn closest_command_is_suggested() {
         for (word, command) in [
             ("rn", "run"),
             ("rum", "run"),
@@ -551,7 +551,7 @@ mod tests {
         assert!(program.render_long_help().to_string().contains("Examples:"));
     }
 
-    /// Otherwise lines would wrap twice on a terminal narrower than them.
+    /// A terminal narrower than the lines of a paragraph would wrap them a second time.
     #[test]
     fn paragraphs_of_help_have_one_line() {
         let program = program(TABLE);

@@ -51,6 +51,7 @@ fn run_command() -> ExitCode {
     let supervised = match ProcessRole::detect(&mut argv) {
         ProcessRole::Supervisor(code) => return code,
         ProcessRole::Runner(supervised) => supervised,
+        // Such a process runs no election, so it does not use `supervised`.
         ProcessRole::Other => Err(String::new()),
     };
     // The parent process may have left files and sockets open. Commands of this program must not

@@ -10,7 +10,7 @@ use crate::output::{CommandResult, eprint, fail};
 use crate::run::candidacy::Contender;
 use crate::run::startup::{Shared, enable_last_wills, raise_descriptor_limit, set_up_process};
 use crate::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
-use crate::settings::{CommandLine, Elections};
+use crate::settings::{CommandLine, Elections, ResolvedSettings};
 use crate::signals::{REPEAT_WINDOW, Signals};
 use crate::supervisor::lock_codes::{
     FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE,
@@ -73,11 +73,10 @@ pub(super) async fn lock(
     let mut configuration = Configuration::for_lock(line, attached.clone());
     let patience = Patience::from_configuration(&mut configuration);
     let style = configuration.log_style(Output::Stderr);
-    let logs_everything =
-        [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.resolved.is_from_option(setting));
     let (log, written) = Log::start(style)
         .map_err(|error| report_failure(format_args!("the log cannot be written: {error}")))?;
     let log_context = configuration.log_context();
+    let logs_everything = logs_everything(&configuration.resolved);
     let log = log.problems_only(!logs_everything).for_candidate(&log_context);
     let link = supervised.as_ref().map_err(Clone::clone);
     let link = link.and_then(|supervised| supervisor::link(supervised, style));
@@ -92,9 +91,9 @@ pub(super) async fn lock(
     let mut elections = Elections::default();
     let authorities = setup.authorities.clone();
     let preparation = async {
-        let (each, fronts) = (&mut configurations, setup.fronts);
+        let (all_configurations, fronts) = (&mut configurations, setup.fronts);
         let shared = Shared::load((engine, clock.clone()), authorities, &log).await?;
-        shared.prepare_all(&mut elections, each, vec![log], fronts).await
+        shared.prepare_all(&mut elections, all_configurations, vec![log], fronts).await
     };
     let prepared = select! {
         biased;
@@ -102,7 +101,7 @@ pub(super) async fn lock(
         number = next_ending_signal(&mut signals) => {
             return Ok(ExitCode::from(exit_code(&LockOutcome::Interrupted(number))));
         }
-        judged = preparation => judged.map_err(report_failure)?,
+        result = preparation => result.map_err(report_failure)?,
     };
     let candidacy = prepared.and_then(|mut candidacies| candidacies.pop()).ok_or_else(|| {
         let [Configuration { not_runnable, .. }] = configurations;
@@ -124,6 +123,11 @@ pub(super) async fn lock(
     let lock_run =
         LockRun { contender, attached, board: board.clone(), clock: clock.clone(), link, written };
     lock_run.run(&mut signals, patience.wait_outcome(&board, &clock, &changed)).await
+}
+
+/// Returns true if a setting asks for the whole log. Otherwise a lock writes only problems.
+pub(crate) fn logs_everything(resolved: &ResolvedSettings) -> bool {
+    [&LOG, &LOG_LEVEL].iter().any(|setting| resolved.text(setting).is_some())
 }
 
 /// The limits of the wait for the lock.
@@ -158,7 +162,7 @@ impl Patience {
             }
         };
         let wait_result = select! {
-            hindrance = wait_for_obstacle(self.if_free, board, clock, changed) => Some(hindrance),
+            obstacle = wait_for_obstacle(self.if_free, board, clock, changed) => Some(obstacle),
             () = limit => None,
         };
         let summary = board.summary(clock.now());
@@ -201,10 +205,10 @@ impl LockRun {
             // now.
             let _ = outcome.set((decided, board.summary(clock.now())));
             let _ = leave_sender.send(());
-            let signalled_at = Instant::now();
+            let decided_at = Instant::now();
             // The first signal after the repeat window ends the process without waiting for the
             // release of the lease.
-            while signalled_at.elapsed() < REPEAT_WINDOW {
+            while decided_at.elapsed() < REPEAT_WINDOW {
                 next_ending_signal(signals).await;
             }
         };
@@ -272,7 +276,7 @@ async fn decide(
                     attached.signal(number);
                 }
             }
-            course = &mut wait_outcome, if failed_wait.is_none() => failed_wait = Some(course),
+            outcome = &mut wait_outcome, if failed_wait.is_none() => failed_wait = Some(outcome),
             () = attached.wait_until_idle(), if failed_wait.is_some() || forwarded.is_some() => {
                 // The signal arrived while the command was about to start, too late to prevent
                 // that.
@@ -457,21 +461,21 @@ mod tests {
         }
     }
 
-    /// Returns, for consecutive summaries with these roles, problems and failures, if each has an
-    /// obstacle.
+    /// Returns true for each of the consecutive summaries that has an obstacle. A summary consists
+    /// of its role, the class of its problem, and `failing`.
     fn are_obstacles(observed: &[(&'static str, &'static str, bool)]) -> Vec<bool> {
-        obstacles(observed).into_iter().map(|hindrance| hindrance.is_some()).collect()
+        obstacles(observed).into_iter().map(|obstacle| obstacle.is_some()).collect()
     }
 
     fn obstacles(observed: &[(&'static str, &'static str, bool)]) -> Vec<Option<ObstacleKind>> {
-        let mut obstacle = ObstacleTracker::default();
+        let mut tracker = ObstacleTracker::default();
         let summary = |&(role, class, failing): &(_, &'static str, _)| Summary {
             role,
             problem: (!class.is_empty()).then(|| Problem { class, detail: "x".to_owned() }),
             failing,
             ..Board::new("locks/one", "ada", Duration::ZERO).summary(Duration::ZERO)
         };
-        observed.iter().map(|case| obstacle.update(&summary(case))).collect()
+        observed.iter().map(|case| tracker.update(&summary(case))).collect()
     }
 
     #[test]
@@ -479,7 +483,7 @@ mod tests {
         use ObstacleKind::{NotFree, Unusable};
         let found = obstacles(&[("undecided", "unusable-blob", false)]);
         assert_eq!(found, [Some(Unusable)]);
-        // Its lease may end.
+        // A foreign lease may end.
         assert_eq!(obstacles(&[("undecided", "foreign-lease", false)]), [Some(NotFree)]);
         // A leader reports a problem from the moment before.
         assert_eq!(obstacles(&[("leading", "unusable-blob", false)]), [None]);
@@ -504,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_of_one_that_leads_in_a_moment_is_not_in_the_way() {
+    fn problem_just_before_leading_is_no_obstacle() {
         for case in [
             // The record belongs to an election with another schedule.
             ("undecided", "schedule", false),

@@ -38,9 +38,9 @@ const TURN_NOT_SUCCEEDED: u8 = 3;
 const HINT_LIMIT: Duration = Duration::from_secs(3);
 
 /// First pause between two polls. Each pause is twice as long as the previous one, up to
-/// `LONGEST_PAUSE`.
+/// `MAX_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// `tenure transfer`: moves the leadership to another candidate.
 pub(super) async fn transfer(line: &CommandLine) -> CommandResult {
@@ -304,7 +304,7 @@ async fn poll<S>(
             return Err(last_error);
         }
         sleep(pause.min(remaining)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
         match ask().await {
             Ok(new_state) => (state, last_error) = (new_state, String::new()),
             // The account may respond again.

@@ -32,7 +32,7 @@ const INTERRUPTED: u8 = 130;
 /// meanwhile.
 const RESHARE_TRIES: u32 = 5;
 
-/// Time limit for winning a free lease, and another one for releasing it.
+/// Time limit for winning a lease once it is free. The same limit applies to its release.
 const RESET_PATIENCE: Duration = Duration::from_secs(8);
 
 /// Pause between two tries to remove the slot.
@@ -54,7 +54,7 @@ pub(super) async fn break_lease(line: &CommandLine) -> CommandResult {
         }
         LeaseState::Leased | LeaseState::Infinite | LeaseState::Breaking => {}
         LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
-            print_wrapped("Nobody holds the lease; nothing was changed.\n");
+            print_wrapped("The lease is free; nothing was changed.\n");
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -115,7 +115,7 @@ fn break_refused(problem: Problem) -> ExitCode {
 /// `tenure reshare`: requests another number of shares.
 pub(super) async fn reshare(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::for_operator(line);
-    // A missing number has a complaint, which is reported before the number is used.
+    // The command line requires a number. A wrong one has a complaint, which is reported below.
     let count = configuration.number(&NEW_SHARES).unwrap_or_default();
     let election = configuration.election();
     let handle = Arc::new(configuration.operator_election(&BootClock::new())?);

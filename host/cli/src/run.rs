@@ -63,16 +63,16 @@ pub(crate) async fn run(
 
 async fn run_elections(
     line: &CommandLine,
-    configuration: fn(ResolvedSettings) -> Configuration,
+    configure: fn(ResolvedSettings) -> Configuration,
     supervised: Option<Result<Supervised, String>>,
 ) -> CommandResult {
     // Signals are handled before the first request, so that no signal can leave a lease behind.
     let mut signals = Signals::new().map_err(fail_with_os_error)?;
     let mut reload = Signals::reload().map_err(fail_with_os_error)?;
     let clock = BootClock::new();
-    let mut configured = ConfiguredElections::from_command_line(line, configuration);
-    let places = configured.places();
-    let descriptor_warning = raise_descriptor_limit(places);
+    let mut configured = ConfiguredElections::from_command_line(line, configure);
+    let max_candidates = configured.max_candidates();
+    let descriptor_warning = raise_descriptor_limit(max_candidates);
     // The engine is created after that, because the limit of descriptors determines its number of
     // parallel steps.
     let engine = Engine::new().map_err(fail_with_os_error)?;
@@ -111,21 +111,24 @@ async fn run_elections(
         biased;
         // No request was sent yet, so there is no lease to release.
         _ = signals.next() => return Ok(ExitCode::SUCCESS),
-        judged = preparation => judged.map_err(fail_with_os_error)?,
+        result = preparation => result.map_err(fail_with_os_error)?,
     };
     let ConfiguredElections { mut elections, configurations, contexts, patterns, unnamed } =
         configured;
     let (shared, candidacies) =
         prepared.ok_or_else(|| fail_with_complaints(&elections.complaints))?;
-    let lists = ElectionLists::new(std::mem::take(&mut elections.patterns), configuration);
+    let lists = ElectionLists::new(std::mem::take(&mut elections.patterns), configure);
     // With thousands of elections, the settings take more memory than the candidates.
     drop((configurations, elections, unnamed));
     let has_warned_of_descriptors = AtomicBool::new(descriptor_warning.is_some());
     notes.extend(descriptor_warning);
     notes.extend(no_will.map(|why| {
-        format!("no last will ({why}): if this process dies while it leads, the others wait until its lease expires")
+        format!(
+            "no last will ({why}): if this process dies while it leads, the other candidates wait \
+             until its lease expires"
+        )
     }));
-    let telemetry = Telemetry::start(&roster, places, &clock, &process_log);
+    let telemetry = Telemetry::start(&roster, max_candidates, &clock, &process_log);
     let (changed, link) = (Arc::new(Notify::new()), link.and_then(Result::ok));
     let process = Arc::new(Process {
         shared,
@@ -162,20 +165,20 @@ struct ConfiguredElections {
 impl ConfiguredElections {
     fn from_command_line(
         line: &CommandLine,
-        configuration: fn(ResolvedSettings) -> Configuration,
+        configure: fn(ResolvedSettings) -> Configuration,
     ) -> Self {
         let mut elections = Elections::from_command_line(line);
         let resolved = std::mem::take(&mut elections.resolved);
         let patterns = resolved.iter().map(|settings| settings.pattern).collect();
-        let configurations: Vec<_> = resolved.into_iter().map(configuration).collect();
+        let configurations: Vec<_> = resolved.into_iter().map(configure).collect();
         let contexts = configurations.iter().map(Configuration::log_context).collect();
-        let kind = elections.unnamed_settings().filter(|_| configurations.is_empty());
-        let unnamed = kind.map(configuration).into_iter().collect();
+        let template = elections.unnamed_settings().filter(|_| configurations.is_empty());
+        let unnamed = template.map(configure).into_iter().collect();
         Self { elections, configurations, contexts, patterns, unnamed }
     }
 
     /// Returns the maximum number of candidates of this process.
-    fn places(&self) -> usize {
+    fn max_candidates(&self) -> usize {
         let shares = self.configurations.iter().filter_map(|configuration| configuration.split);
         self.configurations.len() + shares.map(Split::max_held).sum::<usize>()
     }
@@ -325,7 +328,7 @@ impl RunningProcess {
             }
         };
         let leaving = || tasks.is_leaving();
-        let (code, last_spans) = select! {
+        let (code, telemetry_timeout) = select! {
             () = all_ended(tasks, &mut members) => (ExitCode::SUCCESS, TELEMETRY_TIMEOUT),
             () = second_signal => (ExitCode::from(SECOND_SIGNAL), Duration::ZERO),
             () = lists.follow(&process, reload) => (ExitCode::SUCCESS, TELEMETRY_TIMEOUT),
@@ -334,7 +337,7 @@ impl RunningProcess {
         drop(server);
         members.shutdown().await;
         lists.end().await;
-        process.shut_down(last_spans).await;
+        process.shut_down(telemetry_timeout).await;
         // These hold the last clones of the log. The writer ends only after they are dropped.
         drop((process, process_log));
         written.wait();

@@ -47,8 +47,8 @@ const DEMO_HELP: &str = "\
 Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. Anyone who reaches the page can \
 read it; its buttons need the token in the address that is printed.
 
-Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, an expected event did not happen, or the \
-demo could not go on; 2 it could not be started; 130 it was interrupted.";
+Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, were of an earlier term or repeated a slot, \
+an expected event did not happen, or the demo could not go on; 2 it could not be started; 130 it was interrupted.";
 
 #[cfg(feature = "demo")]
 #[derive(Args)]

@@ -13,12 +13,15 @@ mod linux {
     use std::os::linux::net::SocketAddrExt as _;
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
     use std::thread;
     use std::time::Duration;
 
     /// Time limit for a service manager to accept a message.
     const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+
+    /// Pause before a message that could not be sent is sent again.
+    const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
     /// Connection to the service manager. A thread sends the messages, so that a service manager
     /// that does not read blocks no caller.
@@ -47,21 +50,8 @@ mod linux {
             let (sending, sent) = channel::<()>();
             let send = move || {
                 let _sending = sending;
-                let mut unsent = BTreeMap::new();
-                while let Ok(first) = waiting.recv() {
-                    // Merges the waiting messages: the newest value of each variable counts.
-                    for message in std::iter::once(first).chain(waiting.try_iter()) {
-                        let assignments = message.lines().filter_map(|line| line.split_once('='));
-                        unsent
-                            .extend(assignments.map(|(name, to)| (name.to_owned(), to.to_owned())));
-                    }
-                    let lines: Vec<_> =
-                        unsent.iter().map(|(name, to)| format!("{name}={to}")).collect();
-                    // The next message repeats variables that could not be sent.
-                    if socket.send_to_addr(lines.join("\n").as_bytes(), &address).is_ok() {
-                        unsent.clear();
-                    }
-                }
+                let send = |message: &str| socket.send_to_addr(message.as_bytes(), &address);
+                send_all(&waiting, |message| send(message).is_ok());
             };
             thread::Builder::new().name("tenure-notify".to_owned()).spawn(send).ok()?;
             Some(Self { messages: Some(messages), sent })
@@ -77,6 +67,31 @@ mod linux {
         fn drop(&mut self) {
             self.messages = None;
             let _ = self.sent.recv_timeout(SEND_TIMEOUT);
+        }
+    }
+
+    /// Passes the messages to `send` until the last one. If `send` returns false, passes the
+    /// variables again after a pause, or with the next message.
+    fn send_all(messages: &Receiver<String>, mut send: impl FnMut(&str) -> bool) {
+        let mut unsent = BTreeMap::new();
+        loop {
+            let received = match unsent.is_empty() {
+                true => messages.recv().map_err(RecvTimeoutError::from),
+                false => messages.recv_timeout(RETRY_PAUSE),
+            };
+            if received == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+            // Merges the waiting messages: the newest value of each variable counts.
+            for message in received.into_iter().chain(messages.try_iter()) {
+                let assignments = message.lines().filter_map(|line| line.split_once('='));
+                unsent.extend(assignments.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            }
+            let lines: Vec<_> =
+                unsent.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            if send(&lines.join("\n")) {
+                unsent.clear();
+            }
         }
     }
 
@@ -149,6 +164,26 @@ mod linux {
                 assert_eq!(&buffer[..length], b"READY=1");
             }
             assert!(parse_address("vsock:2:1234".as_ref()).is_none());
+        }
+
+        #[test]
+        fn unsent_message_is_repeated_without_another_one() {
+            let (messages, waiting) = channel();
+            let (sent, tries) = channel();
+            let sender = thread::spawn(move || {
+                let mut fails = true;
+                send_all(&waiting, |message| {
+                    sent.send(message.to_owned()).unwrap();
+                    !std::mem::take(&mut fails)
+                });
+            });
+            messages.send("READY=1\nSTATUS=starts".to_owned()).unwrap();
+            let next_try = || tries.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert_eq!([next_try(), next_try()], ["READY=1\nSTATUS=starts"; 2]);
+            messages.send("STATUS=leads".to_owned()).unwrap();
+            assert_eq!(next_try(), "STATUS=leads", "what was sent is not repeated");
+            drop(messages);
+            sender.join().unwrap();
         }
 
         #[test]

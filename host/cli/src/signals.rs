@@ -84,8 +84,8 @@ fn describe_error(error: io::Error) -> String {
 /// Returns true unless the parent process ignored SIGHUP, as `nohup` does.
 #[cfg(unix)]
 fn handles_hangup() -> bool {
-    // If the system does not report ignored signals, assumes `nohup` without a terminal: `nohup`
-    // redirects both streams.
+    // If the system does not report ignored signals, a process without a terminal counts as started
+    // by `nohup`, which redirects both streams.
     let has_terminal = || io::stdout().is_terminal() || io::stderr().is_terminal();
     let hangup = SignalKind::hangup();
     is_ignored(hangup.as_raw_value()).map_or_else(has_terminal, |is_ignored| !is_ignored)

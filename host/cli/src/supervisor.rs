@@ -118,16 +118,17 @@ async fn run_supervised(arguments: &[OsString]) -> io::Result<ExitCode> {
     let end =
         supervise_runner(arguments, SUPERVISED_FLAG, async || signals.next().await, notify).await?;
     let code = exit_code(&end, is_lock);
-    // With the terminal, signals from the keyboard are received while wills are sent.
+    // The supervisor takes the terminal back, so that it receives signals from the keyboard while
+    // it sends wills.
     if is_lock {
         reclaim_terminal();
     }
     if end.ended != ProcessEnd::Exit(0) {
-        let hurry = async {
+        let deadline = async {
             signals.next().await;
             sleep(SIGNAL_DELAY).await;
         };
-        wills::send_and_report(end, hurry).await;
+        wills::send_and_report(end, deadline).await;
     }
     Ok(code)
 }
@@ -144,7 +145,7 @@ fn exit_code(end: &RunnerEnd, is_lock: bool) -> ExitCode {
         // a panic could be taken for that of the command, so it is replaced below.
         ProcessEnd::Exit(code) if !is_lock || code != PANICKED => code,
         _ if is_lock && !end.wills.is_empty() => i32::from(LOST),
-        // The terminal sent the signal before the runner handled signals.
+        // The signal arrived before the runner handled signals.
         ProcessEnd::Signal(number @ (1..=3 | 15)) if is_lock && end.begin_message.is_none() => {
             SIGNAL_BASE + number
         }
@@ -164,7 +165,7 @@ fn signals(is_lock: bool) -> io::Result<Signals> {
         SignalKind::quit(),
         SignalKind::user_defined1(),
         SignalKind::user_defined2(),
-        // Systemd sends it to a process whose watchdog has expired.
+        // Systemd sends SIGABRT to a service whose watchdog has expired.
         SignalKind::from_raw(Signal::ABORT.as_raw()),
     ];
     // A lock is part of a script: signals that the script ignores stay ignored.

@@ -21,8 +21,8 @@ pub trait Clock: Clone + Send + Sync + 'static {
     /// Waits until [`now`](Clock::now) is at least `at`.
     fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send;
 
-    /// Returns [`now`](Clock::now), and the total time by which it may have run ahead of the time
-    /// that passed.
+    /// Returns [`now`](Clock::now), and the clock's lead: the total time by which it may have run
+    /// ahead of real time.
     ///
     /// Both come from one read of the clock, because a second read could differ.
     fn read(&self) -> (Duration, Duration) {
@@ -85,7 +85,7 @@ impl ClockHandle {
 
 impl fmt::Debug for ClockHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reading({:?})", self.now())
+        write!(f, "ClockHandle({:?})", self.now())
     }
 }
 
@@ -156,6 +156,8 @@ mod system {
 
         pub(super) async fn sleep(&self, at: Duration) {
             if self.timer.sleep(ORIGIN.saturating_add(at)).await.is_err() {
+                // Tokio's timers stop while the machine is suspended, so this fallback sleeps in
+                // short steps.
                 let remaining = at.saturating_sub(self.read().0);
                 tokio::time::sleep(remaining.min(Duration::from_millis(10))).await;
             }
@@ -179,7 +181,8 @@ mod system {
     /// Shared by all clocks of the process, so that an elector and its runner agree.
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-    /// The wall clock may be set back. This clock must then neither go back nor stop.
+    /// Time of all clocks of the process. It neither goes back nor stops if the wall clock is set
+    /// back.
     static TIME: LazyLock<Mutex<ElapsedClock>> =
         LazyLock::new(|| Mutex::new(ElapsedClock::new(ORIGIN.elapsed(), Utc::now())));
 
@@ -199,7 +202,7 @@ mod system {
         }
 
         pub(super) async fn sleep(&self, at: Duration) {
-            // In short steps, because the timer may stop while the machine is suspended.
+            // Sleeps in short steps, because the timer may stop while the machine is suspended.
             let remaining = at.saturating_sub(self.read().0);
             tokio::time::sleep(remaining.min(Duration::from_millis(100))).await;
         }
@@ -211,7 +214,7 @@ pub mod shared;
 #[cfg(target_os = "linux")]
 mod timer;
 #[cfg(any(test, feature = "test-util"))]
-#[allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails so")]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "only tests use this module")]
 pub mod virtual_time;
 
 #[cfg(test)]
@@ -231,6 +234,12 @@ mod tests {
         first.store(4_000_000_000, Ordering::Relaxed);
         assert_eq!(clock.now(), Duration::from_secs(4));
         assert_eq!(clock.now(), Duration::from_secs(9));
+    }
+
+    #[test]
+    fn a_handle_prints_its_time() {
+        let clock = ClockHandle::from_fn(|| Duration::from_secs(9));
+        assert_eq!(format!("{clock:?}"), "ClockHandle(9s)");
     }
 
     #[tokio::test]

@@ -48,7 +48,7 @@ impl VirtualClock {
             }
             let state = self.0.lock().unwrap();
             let next = state.sleepers.iter().map(|(at, _)| *at).min();
-            let time = next.expect("everybody waits for ever").saturating_sub(state.now);
+            let time = next.expect("no task sleeps").saturating_sub(state.now);
             drop(state);
             self.advance(time);
         }

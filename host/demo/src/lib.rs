@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 /// Names of candidates; more could not be distinguished at a glance.
 const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina", "hugo", "ida"];
 
-/// Time limit of the script. It usually takes half of this time.
+/// Time limit of the script, which usually takes about 20 s.
 const LIMIT: Duration = Duration::from_secs(56);
 
 /// Time between two frames.
@@ -78,7 +78,8 @@ impl From<io::Error> for DemoEnd {
 }
 
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
-/// program, which must accept the arguments of `tenure run`. They have all ended when it returns.
+/// program, which must accept the arguments of `tenure run`. All candidates have ended when this
+/// function returns.
 pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> DemoEnd {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
     let mut tasks = JoinSet::new();
@@ -196,7 +197,9 @@ impl Demo<'_> {
         result?;
         match self.story.with(|story, _| story.sink.invalid_turns()) {
             0 => Ok(self.screen.print(screen::FAREWELL)?),
-            turns => Err(DemoEnd::Failed(format!("turns that overlapped: {turns}"))),
+            turns => Err(DemoEnd::Failed(format!(
+                "turns that overlapped, were of an earlier term or repeated a slot: {turns}"
+            ))),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A network path to the store, or from other candidates to one. A cut path drops data silently.
+//! A network path from a candidate to the store, or from the other candidates to a candidate. A cut
+//! path drops data silently.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,7 +14,7 @@ use tokio::time::sleep;
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The end of each request's first line.
-const REQUEST: &[u8] = b" HTTP/1.1\r\n";
+const LINE_END: &[u8] = b" HTTP/1.1\r\n";
 
 /// Opens a path in a task of `tasks`, and returns its address. Connections lead to `target`, once
 /// that is known, unless the path is `cut`. `count` is called with the number of requests in each
@@ -81,9 +82,10 @@ async fn forward(
             if read == 0 {
                 return Ok(());
             }
-            // Candidates send small requests, each in one piece.
+            // Candidates send each request in one piece, so no read splits its first line.
             let bytes = &buffer[..read];
-            count(bytes.windows(REQUEST.len()).filter(|bytes| *bytes == REQUEST).count());
+            let requests = bytes.windows(LINE_END.len()).filter(|bytes| *bytes == LINE_END);
+            count(requests.count());
             to_server.write_all(bytes).await?;
         }
     };
@@ -100,7 +102,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::timeout;
 
-    /// Wait after which a silent connection counts as silent.
+    /// Time without data after which a connection counts as silent.
     const SILENT: Duration = Duration::from_millis(200);
 
     /// Starts a server that echoes its input.

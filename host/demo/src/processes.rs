@@ -23,7 +23,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Failover time after the death of a leader's machine.
+/// Failover window of the candidates (`--failover`).
 const FAILOVER: Duration = Duration::from_secs(3);
 
 /// Returns the takeover times with the demo's settings. They assume a supervisor only on Linux,
@@ -31,7 +31,7 @@ const FAILOVER: Duration = Duration::from_secs(3);
 fn takeover_time() -> io::Result<TakeoverTime> {
     let mut settings = CandidateSettings::default();
     settings.options.failover = Some(FAILOVER);
-    // Any address. It only means that followers can watch a leader.
+    // Any address suffices: it only shows that followers can watch a leader.
     settings.options.address = Some("http://127.0.0.1".to_owned());
     settings.options.last_will = Some(cfg!(target_os = "linux"));
     settings
@@ -51,16 +51,17 @@ struct Candidate {
     name: &'static str,
     resources: Arc<SharedResources>,
     story: SharedStory,
-    /// The address of its path to the store.
+    /// The address of the candidate's path to the store.
     store_address: SocketAddr,
     /// The address of the path from the other candidates. It stays the same whatever port a process
     /// uses.
     public_address: SocketAddr,
-    /// The address on which the present process listens, once it has reported it.
+    /// The address on which the present process listens. None until the process has reported it.
     listen_address: watch::Sender<Option<SocketAddr>>,
 }
 
-/// Starts candidates of these names in `tasks`, which kill their processes when they are shut down.
+/// Starts candidates of these names, each in a task of `tasks`. A task that is aborted kills the
+/// process of its candidate.
 pub(super) async fn open(
     names: &[&'static str],
     tasks: &mut JoinSet<()>,
@@ -126,9 +127,11 @@ impl Candidate {
                     if action == Action::Resign {
                         orders.spawn(self.clone().resign());
                     } else if let Err(error) = signal(&mut child, action) {
-                        self.report_problem(&format!("does not take the action {}: {error}", action.name()));
+                        let name = action.name();
+                        self.report_problem(&format!("could not apply the action {name}: {error}"));
                     }
                 }
+                // The streams close once the supervisor and the runner have ended.
                 _ = &mut lines => break,
             }
         }
@@ -137,10 +140,10 @@ impl Candidate {
 
     fn process(&self) -> Command {
         let (store, sink) = (&self.resources.store, self.resources.sink);
-        let link = self.store_address.to_string();
+        let path_address = self.store_address.to_string();
         // The signature of a request does not cover the host, so the host can be replaced.
         let connection_string =
-            store.connection_string().replace(&store.address().to_string(), &link);
+            store.connection_string().replace(&store.address().to_string(), &path_address);
         let mut command = command("run", &connection_string);
         command.args(["--log", "json", "--log-level", "debug", "--listen", "127.0.0.1:0"]);
         command.args([
@@ -195,7 +198,7 @@ fn command(verb: &str, connection_string: &str) -> Command {
     // Without a path the start fails, and the error reports it.
     let mut command = Command::new(std::env::current_exe().unwrap_or_default());
     command.args([verb, ELECTION]);
-    // The user's own settings for candidates must not apply to these.
+    // The user's own settings for candidates must not apply to those of the demo.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if variable::PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {

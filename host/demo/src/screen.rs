@@ -21,7 +21,7 @@ const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const WARM: Style = AnsiColor::Yellow.on_default();
-const PROMISE: Style = AnsiColor::Red.on_default();
+const FAULT: Style = AnsiColor::Red.on_default();
 
 /// Number of columns that a picture needs.
 pub(super) const WIDTH: usize = 72;
@@ -71,6 +71,7 @@ impl Screen {
         }
     }
 
+    /// Draws the live picture. Once there is no room for it, prints new notes from then on.
     pub(super) fn show(&mut self, story: &SharedStory) -> io::Result<()> {
         if self.has_picture {
             let (columns, rows) = size();
@@ -212,11 +213,11 @@ pub(super) fn render_final(view: &View, now: Duration) -> Vec<String> {
     for lane in &view.lanes {
         let style = match lane.state {
             "leads" => GOOD,
-            "killed" | "lost" => PROMISE,
+            "killed" | "lost" => FAULT,
             "stopping" | "stopped" => WARM,
             _ => PLAIN,
         };
-        let name = format!("  {:<5}  {:<9.9}", lane.name, lane.state);
+        let name = format!("  {:<5}  {:<9}", lane.name, lane.state);
         lines.push(format!("{}{}", styled(style, &name), row(lane, now)));
     }
     // A mark every ten seconds, and the terms below their starts.
@@ -232,17 +233,18 @@ pub(super) fn render_final(view: &View, now: Duration) -> Vec<String> {
 
 fn row(lane: &Lane, now: Duration) -> String {
     let mut cells = [(PLAIN, ' '); COLUMNS];
-    let column = |age_ms| column(now, instant(now, age_ms));
+    let column_at = |age_ms| column(now, instant(now, age_ms));
     for span in &lane.spans {
         let cell = match span.kind {
             Kind::Leads => (GOOD, '━'),
-            Kind::LeaseRuns => (PROMISE, '░'),
+            Kind::LeaseRuns => (FAULT, '░'),
             Kind::Follows => (DIM, '·'),
             Kind::Gone | Kind::Frozen | Kind::CutOff => continue,
         };
-        let from = column(span.from_ms).unwrap_or(0);
+        let from = column_at(span.from_ms).unwrap_or(0);
         // The column of the end shows the next state.
-        let to = span.to_ms.map_or_else(|| column(0).map(|now| now + 1), column).unwrap_or(0);
+        let to = span.to_ms.map_or_else(|| column_at(0).map(|last| last + 1), column_at);
+        let to = to.unwrap_or(0);
         cells.get_mut(from..to).unwrap_or_default().fill(cell);
     }
     let turns = lane.turns.iter().map(|turn| (turn.age_ms, (BOLD, '●')));
@@ -251,7 +253,7 @@ fn row(lane: &Lane, now: Duration) -> String {
         (span.from_ms, if is_stopped { (WARM, '■') } else { (BAD, '✗') })
     });
     for (age_ms, symbol) in turns.chain(ends) {
-        if let Some(column) = column(age_ms) {
+        if let Some(column) = column_at(age_ms) {
             cells[column] = symbol;
         }
     }
@@ -262,7 +264,7 @@ fn row(lane: &Lane, now: Duration) -> String {
 fn place_marks(now: Duration, mut marks: Vec<(Duration, String)>) -> String {
     marks.sort();
     let mut line = String::new();
-    // From the right, because each text has room until the next one.
+    // Goes from right to left, because each text has room until the next one.
     let mut end = COLUMNS;
     for (at, text) in marks.iter().rev() {
         let Some(column) = column(now, *at) else { continue };
@@ -316,14 +318,13 @@ pub(super) fn summary_table(story: &Story) -> String {
         let (name, value) = (format!("{event}, takeover"), format!("{:>7}", format_brief(after)));
         lines.push(fact(&name, &value, explanation));
     }
-    let cut_off = match story.turns_started - story.turns_succeeded {
+    let unsuccessful = match story.turns_started - story.turns_succeeded {
         0 => String::new(),
-        number => format!("{number} cut off"),
+        number => format!("{number} did not succeed"),
     };
-    lines.push(fact("turns run", &format!("{:>7}", story.turns_started), &cut_off));
-    // Turns of an earlier term and repeated slots count too.
-    let (invalid_turns, source) = (story.sink.invalid_turns(), "by the endpoint that they call");
-    let value = styled(if invalid_turns == 0 { GOOD } else { BAD }, &format!("{invalid_turns:>7}"));
+    lines.push(fact("turns run", &format!("{:>7}", story.turns_started), &unsuccessful));
+    let (overlapping, source) = (story.sink.overlapping_turns(), "by the endpoint that they call");
+    let value = styled(if overlapping == 0 { GOOD } else { BAD }, &format!("{overlapping:>7}"));
     lines.push(fact("overlapping turns", &value, source));
     lines.join("\n") + "\n"
 }

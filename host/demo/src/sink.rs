@@ -27,6 +27,7 @@ struct Observations {
     running: Arc<()>,
     highest_term: u64,
     newest_slot: String,
+    overlapping_turns: usize,
     invalid_turns: usize,
 }
 
@@ -41,6 +42,11 @@ impl Sink {
         Ok((sink, address))
     }
 
+    /// Returns the number of turns that began while another one ran.
+    pub(super) fn overlapping_turns(&self) -> usize {
+        self.lock().overlapping_turns
+    }
+
     /// Returns the number of invalid turns. A turn is invalid if it overlaps another, follows one
     /// of a later term, or repeats a slot.
     pub(super) fn invalid_turns(&self) -> usize {
@@ -52,6 +58,7 @@ impl Sink {
         let is_only_turn = Arc::strong_count(&observations.running) == 1;
         let is_valid =
             is_only_turn && term >= observations.highest_term && slot > observations.newest_slot;
+        observations.overlapping_turns += usize::from(!is_only_turn);
         observations.invalid_turns += usize::from(!is_valid);
         observations.highest_term = observations.highest_term.max(term);
         observations.newest_slot = slot.max(std::mem::take(&mut observations.newest_slot));
@@ -81,27 +88,27 @@ async fn turn(State(sink): State<Sink>, body: Bytes) -> StatusCode {
 mod tests {
     use super::*;
 
-    /// Returns the invalid turns that the sink counts. Each entry has a term, a slot, and the
-    /// number of turns that ended before it.
-    fn count_invalid(turns: &[(u64, &str, usize)]) -> usize {
+    /// Returns the overlapping turns and the invalid turns that the sink counts. Each entry has a
+    /// term, a slot, and the number of turns that ended before it.
+    fn counts(turns: &[(u64, &str, usize)]) -> (usize, usize) {
         let (sink, mut running) = (Sink::default(), Vec::new());
         for (term, slot, ended) in turns {
             running.drain(..ended);
             running.push(sink.begin(*term, (*slot).to_owned()));
         }
-        sink.invalid_turns()
+        (sink.overlapping_turns(), sink.invalid_turns())
     }
 
     #[test]
-    fn turns_that_should_not_have_been_are_counted() {
-        assert_eq!(count_invalid(&[(1, "a", 0), (2, "b", 1), (2, "c", 1)]), 0);
-        assert_eq!(count_invalid(&[(1, "a", 0), (2, "b", 0)]), 1, "two at once");
+    fn invalid_turns_are_counted() {
+        assert_eq!(counts(&[(1, "a", 0), (2, "b", 1), (2, "c", 1)]), (0, 0));
+        assert_eq!(counts(&[(1, "a", 0), (2, "b", 0)]), (1, 1), "two at once");
         assert_eq!(
-            count_invalid(&[(1, "a", 0), (2, "b", 0), (2, "c", 1), (2, "d", 2)]),
-            2,
+            counts(&[(1, "a", 0), (2, "b", 0), (2, "c", 1), (2, "d", 2)]),
+            (2, 2),
             "one that lasts"
         );
-        assert_eq!(count_invalid(&[(2, "a", 0), (1, "b", 1)]), 1, "of an earlier term");
-        assert_eq!(count_invalid(&[(1, "a", 0), (2, "a", 1)]), 1, "a slot twice");
+        assert_eq!(counts(&[(2, "a", 0), (1, "b", 1)]), (0, 1), "of an earlier term");
+        assert_eq!(counts(&[(1, "a", 0), (2, "a", 1)]), (0, 1), "a slot twice");
     }
 }

@@ -185,7 +185,7 @@ impl Action {
             Self::KillMachine => "The others wait until its promise is over.",
             Self::KillProcess => "Its supervisor sees that, and releases the lease.",
             Self::Stop => "It ends its work, then releases the lease: no candidate has to wait.",
-            Self::Freeze => "It cannot see its validity end. Thawed, its work is stopped first.",
+            Self::Freeze => "It cannot see its validity end. When it thaws, its work stops first.",
             Self::Partition => "It cannot renew, and stops its work before another one may lead.",
             Self::Start | Self::Thaw | Self::Heal | Self::Resign => return None,
         })
@@ -211,6 +211,7 @@ impl Lane {
         self.spans.iter().any(|(span_kind, _, to)| *span_kind == kind && to.is_none())
     }
 
+    /// Returns true if the demo has killed or stopped the candidate, so that its end is expected.
     fn may_end(&self) -> bool {
         matches!(self.state, State::Killed | State::Stopped)
     }
@@ -225,7 +226,7 @@ impl Lane {
         self.set(at, Kind::Gone, self.may_end() || state == State::Lost);
     }
 
-    /// Begins or ends a span of this kind, unless it is in that state already.
+    /// Begins or ends a span of this kind, unless the lane is in that state already.
     fn set(&mut self, at: Duration, kind: Kind, active: bool) {
         let open =
             self.spans.iter_mut().find(|(span_kind, _, to)| *span_kind == kind && to.is_none());
@@ -352,7 +353,7 @@ impl Story {
 
     /// Applies an action to a candidate.
     pub(super) fn apply(&mut self, now: Duration, index: usize, action: Action) {
-        // The task of the candidate has ended once the demo has.
+        // The send fails only once the demo has ended, and with it the candidate's task.
         let _ = self.lanes[index].action_sender.send(action);
         let is_valid_leader = self.valid_leader(now) == Some(index);
         let during = self.running(index).map_or("", |_| " in the middle of a turn");

@@ -4,7 +4,7 @@ use super::story::{Action, ELECTION, Lane, State, Story};
 use std::time::Duration;
 use tenure_core::milliseconds;
 use tenure_server::page::view::{
-    Kind, Lane as Shown, LastTurn, Leader, NOTES, Note, Span, TakeOver, Tick, Validity, View,
+    Kind, Lane as LaneView, LastTurn, Leader, NOTES, Note, Span, TakeOver, Tick, Validity, View,
     WINDOW, sentence,
 };
 
@@ -49,12 +49,12 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
         }),
         changes: notes(false),
         problems: notes(true),
-        overlapping: Some(story.sink.invalid_turns()),
+        overlapping: Some(story.sink.overlapping_turns()),
         ..View::default()
     }
 }
 
-fn lane(story: &Story, index: usize, now: Duration) -> Shown {
+fn lane(story: &Story, index: usize, now: Duration) -> LaneView {
     let lane = &story.lanes[index];
     let turns = story
         .turns
@@ -64,12 +64,12 @@ fn lane(story: &Story, index: usize, now: Duration) -> Shown {
         outcome: turn.outcome.clone(),
         age_ms: milliseconds(now.saturating_sub(turn.started_at)),
     });
-    let hindered = [(Kind::Frozen, "frozen"), (Kind::CutOff, "cut off")].into_iter();
-    let hindered = hindered.filter(|(kind, _)| lane.is_in(*kind));
-    Shown {
+    let faults = [(Kind::Frozen, "frozen"), (Kind::CutOff, "cut off")].into_iter();
+    let faults = faults.filter(|(kind, _)| lane.is_in(*kind));
+    LaneView {
         name: lane.name.to_owned(),
         state: state(lane, story.valid_leader(now) == Some(index)),
-        hindered: hindered.map(|(_, label)| label).collect(),
+        faults: faults.map(|(_, label)| label).collect(),
         requests_per_minute: Some(lane.requests.per_minute(now)),
         spans: spans(story, index, now),
         turns: turns.collect(),
@@ -81,7 +81,7 @@ fn state(lane: &Lane, is_valid_leader: bool) -> &'static str {
     match lane.state {
         State::Follows | State::Leads if is_valid_leader => "leads",
         // The candidate has not reported the end of its validity yet, or cannot.
-        State::Leads => "its validity has ended",
+        State::Leads => "expired",
         State::Starting => "starts",
         State::Follows => "follows",
         State::Killed => "killed",

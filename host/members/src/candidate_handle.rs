@@ -27,7 +27,8 @@ pub(super) struct CandidateHandle {
 /// Candidate's side of its connection to the member.
 ///
 /// The member observes the candidate's reports, and the candidate receives the member's orders. The
-/// candidate is finished when this and all its [guards](CandidateContext::work_guard) are dropped.
+/// candidate is finished when this context and all its [guards](CandidateContext::work_guard) are
+/// dropped.
 pub struct CandidateContext {
     finish_guard: Arc<FinishGuard>,
     orders: mpsc::Receiver<Order>,
@@ -135,6 +136,7 @@ impl SharedStatus {
             _ => None,
         };
         let is_coordinated = match &report.role {
+            // Only a coordinating candidate is asked, and as leader it coordinates.
             Role::Leading(_) => Some(true),
             Role::Following(Some(leader)) => Some(leader.coordinates),
             _ => None,
@@ -219,12 +221,12 @@ mod tests {
 
     #[test]
     fn a_candidate_is_finished_once_it_left_and_its_last_turn_stopped() {
-        let (contender, context) = CandidateHandle::new(&Arc::default());
+        let (handle, context) = CandidateHandle::new(&Arc::default());
         let guard = context.work_guard();
-        assert!(!contender.is_still_stopping());
+        assert!(!handle.is_still_stopping());
         drop(context);
-        assert!(contender.is_still_stopping() && !contender.is_finished());
+        assert!(handle.is_still_stopping() && !handle.is_finished());
         drop(guard);
-        assert!(contender.is_finished() && !contender.is_still_stopping());
+        assert!(handle.is_finished() && !handle.is_still_stopping());
     }
 }

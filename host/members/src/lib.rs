@@ -8,11 +8,11 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut settings = Settings::new("jobs/orders", Credential::Environment);
-//! // Must differ in each process. A process that restarts soon under the same name keeps its
-//! // shares.
+//! // The name must differ in each process. A process that restarts soon under the same name keeps
+//! // its shares.
 //! settings.name = Some(Settings::default_name());
 //! let shares = Shares::new(&Elector::new(settings)?, 32)?;
-//! // The same number in each process. Together the processes hold all 32 shares.
+//! // Each process passes the same number. Together the processes hold all 32 shares.
 //! let work = |part| {
 //!     handler::from_fn(move |turn, _lease| async move {
 //!         println!("{part:?} under term {}", turn.term);
@@ -118,12 +118,13 @@ impl Shares {
         let election = elector.election().with_settings(coordinator_settings(&settings));
         election.check()?;
         let Settings { failover, lease, .. } = &settings;
-        let pace = SignTiming::from_failover(failover.or(*lease).unwrap_or(limits::DEFAULT_LEASE));
+        let timing =
+            SignTiming::from_failover(failover.or(*lease).unwrap_or(limits::DEFAULT_LEASE));
         Ok(Self {
             election: Arc::new(election),
             settings,
             clock: BootClock::new(),
-            sign: Sign { member, weight: 1, max_shares: None, timing: pace },
+            sign: Sign { member, weight: 1, max_shares: None, timing },
             count,
             grace: None,
             leave_within: LEAVE_WITHIN,
@@ -177,8 +178,8 @@ impl Shares {
         self
     }
 
-    /// Calls `events` with each event of a share, or of the coordinating election (`None`). It must
-    /// neither block nor panic.
+    /// Calls `events` with each event of a share, or of the coordinating election (`None`).
+    /// `events` must neither block nor panic.
     #[must_use]
     pub fn on_event(
         mut self,
@@ -191,7 +192,7 @@ impl Shares {
     /// Takes part until `shutdown` completes, and runs this work for each share that this process
     /// holds.
     ///
-    /// It then hands its shares over to other members, releases the remaining ones, and returns.
+    /// Then hands the shares over to other members, releases the remaining ones, and returns.
     ///
     /// `work` is called in the loop that renews the leases, and must return at once. Dropping the
     /// returned future also stops all work, and leaves the leases to expire.
@@ -229,7 +230,7 @@ impl Shares {
         };
         let settings = coordinator_settings(&self.settings);
         let idle = handler::from_fn(|_, _| async { Ok(()) });
-        let start_coordinator = |place| self.candidate(settings, idle, None, place);
+        let start_coordinator = |context| self.candidate(settings, idle, None, context);
         let member = MemberSettings {
             sign: self.sign.clone(),
             count: self.count,
@@ -271,7 +272,8 @@ impl Shares {
             runner = runner.run_turns_on(turns.clone());
         }
         Box::pin(async move {
-            // Dropped before the context, so that only a turn makes the context last longer.
+            // A local runner is dropped before the context, so its guard is gone by then. Only a
+            // turn can still hold a guard.
             let mut runner = runner;
             let (orders, leave) = context.split();
             let mut leave = pin!(leave);
@@ -319,10 +321,10 @@ const POLLS_PER_CHECK: u32 = 75;
 /// Makes the candidate without shares resign when it leads and finds the sign of life of a member.
 /// docs/protocol.md §14.6. Never completes.
 ///
-/// It checks when leadership starts and then every 75 polls, at the latest every 5 minutes.
+/// Checks when leadership starts and then every 75 polls, at the latest every 5 minutes.
 ///
-/// `leading_term` is the candidate's term while it leads. `election` is for requests next to its
-/// blob, and was checked.
+/// `leading_term` is the candidate's term while it leads. The requests go to blobs next to the blob
+/// of `election`, which must be [checked](Election::check).
 pub async fn resign_for_shares(
     election: Arc<Election>,
     poll: Duration,

@@ -23,7 +23,7 @@ pub struct SharesStore {
 /// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreReply {
-    /// Response for the member or the leader.
+    /// Response for the member or the coordinator.
     pub response: StoreResponse,
     /// Problem to report to the operator.
     pub problem: Option<Problem>,
@@ -35,8 +35,8 @@ impl SharesStore {
         Self { election, member: member.into() }
     }
 
-    /// Sends one request for each blob concerned, and waits for all of them. Each takes at most a
-    /// request timeout.
+    /// Sends one request for each blob concerned, one after the other. Each takes at most a request
+    /// timeout.
     ///
     /// The write of a sign of life times out after the interval between signs, because a lost write
     /// must not delay the next sign.
@@ -94,9 +94,9 @@ impl SharesStore {
     }
 
     /// Returns the request that deletes the member's own sign if it is unchanged. A process that
-    /// outlives this one sends it. Returns `None` if nothing authorises the request now.
-    pub fn delete_request(&self, Tag(sign): &Tag) -> Option<Request> {
-        self.election.delete_request(&sign_suffix(&self.member), ETag(sign.clone()))
+    /// outlives this one sends it. Returns `None` if no credential can authorise the request now.
+    pub fn delete_request(&self, Tag(tag): &Tag) -> Option<Request> {
+        self.election.delete_request(&sign_suffix(&self.member), ETag(tag.clone()))
     }
 }
 
@@ -104,7 +104,8 @@ const PLAN_SUFFIX: &str = "plan";
 
 const MEMBER_PREFIX: &str = "member.";
 
-/// Escapes everything but letters, digits, `-` and `_`. A blob's name must not end with a dot.
+/// Escaped characters in members' names: all but letters, digits, `-` and `_`. Dots are escaped,
+/// because a blob's name must not end with one.
 const ENCODED_IN_NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 const WEIGHT_FIELD: &str = "tenureweight";
@@ -131,17 +132,17 @@ fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec<SideReques
             SideRequest::Delete { suffix: sign_suffix(own_name), tag: None }
         }
         StoreRequest::ReadPlan(known) => {
-            let unless = known.as_ref().map(|Tag(tag)| ETag(tag.clone()));
-            SideRequest::Read { suffix: PLAN_SUFFIX.to_owned(), if_none_match: unless }
+            let if_none_match = known.as_ref().map(|Tag(tag)| ETag(tag.clone()));
+            SideRequest::Read { suffix: PLAN_SUFFIX.to_owned(), if_none_match }
         }
         StoreRequest::ListSigns => SideRequest::List(MEMBER_PREFIX.to_owned()),
-        StoreRequest::WritePlan(plan, over) => {
-            let over = over.as_ref().map_or(WriteCondition::IfAbsent, |Tag(tag)| {
+        StoreRequest::WritePlan(plan, read) => {
+            let condition = read.as_ref().map_or(WriteCondition::IfAbsent, |Tag(tag)| {
                 WriteCondition::IfMatch(ETag(tag.clone()))
             });
             // Serialization fails only for maps whose keys are not text.
             let content = serde_json::to_string(plan).unwrap_or_default();
-            SideRequest::Write(write(PLAN_SUFFIX.to_owned(), content, over))
+            SideRequest::Write(write(PLAN_SUFFIX.to_owned(), content, condition))
         }
         StoreRequest::CloseShares { shares, count } => {
             let closed = Record::closed();
@@ -152,7 +153,7 @@ fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec<SideReques
                 .map(|share| with_metadata(empty(share.suffix(*count)), fields()))
                 .collect();
         }
-        // This concerns the election of a share, not a blob next to it.
+        // `SharesStore::break_lease` sends this request to the election of the share.
         StoreRequest::BreakLease { .. } => return Vec::new(),
         StoreRequest::RemoveSign(name, Tag(tag)) => {
             SideRequest::Delete { suffix: sign_suffix(name), tag: Some(ETag(tag.clone())) }
@@ -185,7 +186,8 @@ fn to_response(
                     (StoreResponse::Plan(plan, Tag(tag)), None)
                 }
                 Ok(_) => {
-                    (StoreResponse::Unknown, Some(invalid_plan(&"no leader writes such a plan")))
+                    let problem = invalid_plan(&"no coordinator writes such a plan");
+                    (StoreResponse::Unknown, Some(problem))
                 }
                 Err(error) => (StoreResponse::Unknown, Some(invalid_plan(&error))),
             };
@@ -261,12 +263,12 @@ fn parse_sign(blob: ListedBlob) -> Option<ListedSign> {
     };
     let member = percent_decode_str(blob.suffix.strip_prefix(MEMBER_PREFIX)?).decode_utf8().ok()?;
     let weight = number(WEIGHT_FIELD)??;
-    let pace = SignTiming::from_interval(Duration::from_millis(number(INTERVAL_FIELD)??.into()));
+    let timing = SignTiming::from_interval(Duration::from_millis(number(INTERVAL_FIELD)??.into()));
     let max_shares = match number(MAX_SHARES_FIELD) {
         None => None,
         Some(most) => Some(most?),
     };
-    let sign = Sign { member: member.into_owned(), weight, max_shares, timing: pace };
+    let sign = Sign { member: member.into_owned(), weight, max_shares, timing };
     Some(ListedSign { sign, tag: Tag(blob.tag.0), age: blob.age })
 }
 

@@ -14,7 +14,6 @@ use tenure::engine::Election;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure::{Event, ProblemKind};
 use tenure_clock::{BootClock, Clock};
-use tenure_core as contract;
 use tenure_core::{Problem, ProblemClass, Request, Snapshot, Turn};
 use tenure_shares::{
     Action, CoordinatorProblem, LastWill, Leader, Member, RunningShare, Share, Sign, SignTiming,
@@ -32,12 +31,15 @@ pub const SHARE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Default time in which a leaving process hands its shares over.
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 
-/// Pause before a candidate of a member that could not start is tried again, because its settings
-/// may be valid by then.
+/// Pause after which a candidate with invalid settings checks them again. They may be valid by
+/// then.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Longest time that a leaving coordinator waits until the plan no longer includes it.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Longest pause of the loop, because reports may change the state without waking it.
+const MAX_PAUSE: Duration = Duration::from_secs(3);
 
 /// Interval between reads of the coordinating election while a share waits for a coordinator.
 const REREAD_INTERVAL: Duration = Duration::from_secs(1);
@@ -108,7 +110,7 @@ pub struct ShareHandler<H> {
     work: H,
     /// Read until it shows a coordinator.
     coordinating_election: Arc<Election>,
-    /// Term of the share in which a coordinator was read.
+    /// Term of the share in which the newest read showed a coordinator. 0 before that.
     checked_term: AtomicU64,
     events: EventSink,
 }
@@ -161,7 +163,7 @@ impl<H: Handler> ShareHandler<H> {
     }
 }
 
-/// Returns the turn as it is after a wait of `waited`.
+/// Returns the turn with the times that remain of it after a wait of `waited`.
 fn with_time_passed(waited: Duration, turn: Turn, lease: &Lease) -> Turn {
     Turn {
         valid_for: lease.remaining(),
@@ -177,7 +179,7 @@ impl<H: Handler> Handler for ShareHandler<H> {
             let started_at = Instant::now();
             self.wait_for_coordinator(turn.term).await;
             let turn = with_time_passed(started_at.elapsed(), turn, &lease);
-            let turn = Turn { share: Some(contract::Share { index, count }), ..turn };
+            let turn = Turn { share: Some(tenure_core::Share { index, count }), ..turn };
             self.work.on_tick(turn, lease).await
         })
     }
@@ -206,8 +208,9 @@ type StartCandidate<'a> =
 
 /// Sink for the last will of this process, which a process that outlives it sends.
 ///
-/// The last will is the request that deletes the member's sign of life. After its `timeout`,
-/// counted from this call, it need not be sent: other members then take the silent member for dead.
+/// The last will is the request that deletes the member's sign of life. After the request's
+/// `timeout`, counted from the call of the sink, the request need not be sent: other members then
+/// take the silent member for dead.
 /// `None` revokes the previous last will.
 pub type LastWillSink = Box<dyn Fn(Option<Request>) + Send + Sync>;
 
@@ -356,19 +359,21 @@ impl<'a> Task<'a> {
         self.apply_actions(now);
         self.report_stopping_shares(now);
         self.shares.retain(|_, handle| !handle.is_finished());
+        self.wake_at(now)
+    }
+
+    /// Returns the next wake-up time.
+    fn wake_at(&self, now: Duration) -> Duration {
         let leader =
             self.coordination.as_ref().and_then(|coordination| coordination.leader.wake_at());
-        // Bounds the pause of the loop while this member leaves. See `continue_leaving`.
+        // The times at which `continue_leaving` acts. After them, `has_left` has a limit too.
         let leave_due = self.leaving_since.map(|since| {
-            match since.saturating_add(self.settings.leave_within) {
-                end if now < end => end.min(now + PLAN_TIMEOUT),
-                _ => now + Duration::from_secs(1),
-            }
+            let times = [PLAN_TIMEOUT, self.settings.leave_within];
+            let times = times.map(|time| since.saturating_add(time)).into_iter();
+            times.filter(|at| now < *at).min().unwrap_or(now + Duration::from_secs(1))
         });
         let wake_times = [self.member.wake_at(), leader, leave_due, self.cool_down_until];
-        // Reports may change the state without waking this loop. If no other time is known, it runs
-        // this often.
-        wake_times.into_iter().flatten().min().unwrap_or(now + PLAN_TIMEOUT)
+        wake_times.into_iter().flatten().fold(now + MAX_PAUSE, Duration::min)
     }
 
     fn has_left(&self) -> bool {
@@ -387,8 +392,8 @@ impl<'a> Task<'a> {
             let (member, shares, timing) =
                 (&self.settings.sign.member, self.settings.count, self.timing);
             self.coordination = term.map(|term| {
-                let patience = self.settings.break_after;
-                let mut leader = Leader::new(member, term, shares, timing, patience, now);
+                let break_after = self.settings.break_after;
+                let mut leader = Leader::new(member, term, shares, timing, break_after, now);
                 if self.leaving_since.is_some() {
                     leader.leave(now);
                 }
@@ -493,8 +498,8 @@ impl<'a> Task<'a> {
                     self.coordination.as_mut().filter(|current| current.number == number);
                 let Some(coordination) = coordination else { return };
                 if self.coordinating_candidate.leading_term(now) != Some(coordination.term) {
-                    // The report of a renewal may come a moment later. A new period of coordination
-                    // then starts.
+                    // The validity has ended, unless the report of a renewal is on its way. With
+                    // that report, a new period of coordination starts.
                     self.coordination = None;
                     return;
                 }

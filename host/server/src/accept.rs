@@ -4,7 +4,8 @@
 //! When the listener is full, it closes a connection to make room for a new one. It chooses the one
 //! that has been idle the longest. If none is idle, it chooses the one whose peer has stalled the
 //! longest on a complete response. So idle or stalled connections cannot keep out a probe. If the
-//! new client's peer has reached its own limit, only connections of that peer are considered.
+//! peer of the new connection has reached its own limit, only connections of that peer are
+//! considered.
 //!
 //! The listener never closes a connection whose response is being produced. If it finds no other,
 //! it closes the new one.
@@ -247,7 +248,7 @@ impl Usage {
         self.state().evictable()
     }
 
-    /// Closes the connection if it is still evictable. Returns true if it closes it.
+    /// Closes the connection if it is still evictable, and returns true if it was.
     fn close_if_evictable(&self) -> bool {
         let mut state = self.state();
         let is_evictable = state.evictable().is_some();
@@ -275,15 +276,15 @@ impl Usage {
 
     /// Records that the response has no end.
     fn clear_deadline(&self) {
-        if let State::Busy { deadline: until, .. } = &mut *self.state() {
-            *until = None;
+        if let State::Busy { deadline, .. } = &mut *self.state() {
+            *deadline = None;
         }
     }
 
     /// Records that the whole response has been produced.
     fn mark_completed(&self) {
-        if let State::Busy { completed_at: made, .. } = &mut *self.state() {
-            *made = Some(Instant::now());
+        if let State::Busy { completed_at, .. } = &mut *self.state() {
+            *completed_at = Some(Instant::now());
         }
     }
 
@@ -297,7 +298,7 @@ impl Usage {
 
     fn deadline(&self) -> Option<Instant> {
         match *self.state() {
-            State::Busy { deadline: until, .. } => until,
+            State::Busy { deadline, .. } => deadline,
             _ => None,
         }
     }
@@ -338,7 +339,7 @@ fn connection_service(
     })
 }
 
-/// Lives in the body of a response; marks the response as completed when it is dropped.
+/// Guard in the body of a response. Marks the response as completed when it is dropped.
 struct CompletionGuard(Arc<Usage>);
 
 impl Drop for CompletionGuard {

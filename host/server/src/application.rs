@@ -105,7 +105,7 @@ impl Board {
         self.state().application = Some(Allowance::default());
     }
 
-    /// Sets the term in which the application may act. `None`: it may not act.
+    /// Sets the term in which the application may act. With `None`, it may not act.
     fn set_term(&self, term: Option<u64>) {
         if let Some(allowance) = &mut self.state().application {
             allowance.term = term;

@@ -13,7 +13,7 @@ use tenure::status::TakeoverTime;
 use tenure_core::Report;
 use tokio::sync::{Notify, watch};
 
-/// Silence after which the loop counts as stalled: longer than the longest step.
+/// Silence after which the candidate's main loop counts as stalled: longer than the longest step.
 const STALL_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// The present state of one candidate, with its newest changes and its metrics.

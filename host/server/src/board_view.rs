@@ -7,7 +7,7 @@ use super::page::view::{
 };
 use super::page::{Row, Source};
 use super::recent::{RUNNING, UNKNOWN};
-use super::role::{Leader as Other, Role};
+use super::role::{Leader as KnownLeader, Role};
 use super::state::{Change, State};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tenure::status::{ElectionHealth, TurnSummary};
 use tenure_clock::ClockHandle;
 use tenure_core::{Timestamp, milliseconds};
 
-/// Minimum period for which a problem is shown. It is longer if the lanes show a longer time.
+/// Minimum time for which a problem is shown. If the lanes show a longer time, that one applies.
 const RECENT: Duration = Duration::from_secs(600);
 
 /// Returns the source of a candidate's view and row.
@@ -50,10 +50,10 @@ fn view(board: &Board, now: Duration) -> View {
     let problems = recent.map(|(at, text)| Note::new(ago(*at), text));
     View {
         election: board.election.clone(),
-        told_by: Some(short(&board.candidate)),
+        reported_by: Some(short(&board.candidate)),
         leader: leader(board, &role, &state, now),
         unseen: is_leader_unknown(&role, unready),
-        replacement: board.replacement(&state).map(|update| sentence(&update)),
+        replacement: board.replacement(&state).map(|takeover| sentence(&takeover)),
         take_over: None,
         vacancy: None,
         window_ms: milliseconds(window),
@@ -113,7 +113,7 @@ fn row(board: &Board, now: Duration) -> Row {
     let ended = ends.into_iter().flatten().flatten().map(|ended| ended.end.at.0 / 1_000_000).max();
     Row {
         election: board.election.clone(),
-        health: if problem.is_some() { ElectionHealth::NotSeen } else { outlook.health(is_led) },
+        health: if problem.is_some() { ElectionHealth::Unknown } else { outlook.health(is_led) },
         role: role_label(&role),
         unseen: is_leader_unknown(&role, problem.is_some()),
         leader,
@@ -147,10 +147,10 @@ fn last_turn(state: &State, outlook: &TurnSummary) -> Option<LastTurn> {
     // Once this candidate no longer leads, another one may have run the same slot again.
     let leads = matches!(state.role, Role::Leading { .. });
     let is_newer = |own_turn: &LastTurn| {
-        on_record.as_ref().is_none_or(|o| match instant(own_turn).cmp(&instant(o)) {
+        on_record.as_ref().is_none_or(|recorded| match instant(own_turn).cmp(&instant(recorded)) {
             Ordering::Less => false,
             Ordering::Equal => {
-                leads || own_turn.outcome == RUNNING || own_turn.outcome == o.outcome
+                leads || own_turn.outcome == RUNNING || own_turn.outcome == recorded.outcome
             }
             Ordering::Greater => true,
         })
@@ -175,7 +175,7 @@ fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Le
                 validity: Some(Validity { left_ms, whole_ms }),
             })
         }
-        Role::Following(Some(Other { name, term, since, .. })) => {
+        Role::Following(Some(KnownLeader { name, term, since, .. })) => {
             let since = since.clone();
             Some(Leader { name: short(name), term: *term, since, seen_ms, validity: None })
         }
@@ -221,7 +221,7 @@ fn lanes(
 
 /// Returns the time for which the followed leader has led, by the record.
 fn leading_for(role: &Role, now: Timestamp) -> Option<Duration> {
-    let Role::Following(Some(Other { since: Some(since), .. })) = role else { return None };
+    let Role::Following(Some(KnownLeader { since: Some(since), .. })) = role else { return None };
     Some(now.since(Timestamp::parse(since)?))
 }
 

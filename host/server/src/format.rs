@@ -103,6 +103,8 @@ fn describe_cron(expression: &str, zone: &str) -> Option<String> {
 /// cannot express them.
 fn describe_days(day: &str, month: &str, weekday: &str) -> Option<Option<String>> {
     let all = |field: &str| matches!(field, "*" | "?");
+    // Not every month has a day after the 28th, and not every year a 29 February.
+    const LAST_COMMON_DAY: u32 = 28;
     match (all(day), all(month), all(weekday)) {
         (true, true, true) => Some(None),
         (true, true, false) => describe_weekdays(weekday).map(Some),
@@ -110,12 +112,13 @@ fn describe_days(day: &str, month: &str, weekday: &str) -> Option<Option<String>
             Some(Some("on the last day of each month".to_owned()))
         }
         (false, true, true) => {
-            let days: Vec<_> = parse_numbers(day, 1, 31)?.iter().map(u32::to_string).collect();
+            let days: Vec<_> =
+                parse_numbers(day, 1, LAST_COMMON_DAY)?.iter().map(u32::to_string).collect();
             let unit = if days.len() == 1 { "day" } else { "days" };
             Some(Some(format!("on {unit} {} of each month", join_items(&days))))
         }
         (false, false, true) => {
-            let day = parse_number(day, 1, 31)?;
+            let day = parse_number(day, 1, LAST_COMMON_DAY)?;
             let month = match parse_number(month, 1, 12) {
                 Some(number) => Month::try_from(u8::try_from(number).ok()?).ok()?,
                 None => month.parse().ok()?,
@@ -196,6 +199,7 @@ mod tests {
             ("cron @weekly UTC", "every Sunday at 00:00 UTC"),
             ("cron 0 3 1 * * UTC", "on day 1 of each month at 03:00 UTC"),
             ("cron 0 3 1,15 * * UTC", "on days 1 and 15 of each month at 03:00 UTC"),
+            ("cron 0 3 28 * * UTC", "on day 28 of each month at 03:00 UTC"),
             ("cron 0 3 L * * UTC", "on the last day of each month at 03:00 UTC"),
             ("cron @yearly UTC", "each year on 1 January at 00:00 UTC"),
             ("cron 0 3 24 dec * UTC", "each year on 24 December at 03:00 UTC"),
@@ -224,6 +228,9 @@ mod tests {
             "cron 0 9 * 6-8 * UTC",
             "cron 15 0 9 * * * UTC",
             "cron 0 9 1 0 * UTC",
+            "cron 0 3 29 2 * UTC",
+            "cron 0 3 29 * * UTC",
+            "cron 0 3 1,31 * * UTC",
             "cron",
             "",
         ] {

@@ -61,8 +61,8 @@ async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Resp
     match rejected_host(&hosts, &request) {
         Some(name) if !PROBES.contains(&request.uri().path()) => {
             let error = format!(
-                "this listener does not answer to the name {name}; if it is one of its names, add it with \
-                 --listen-host (or TENURE_LISTEN_HOST)"
+                "this listener does not answer to the name {name}; if the name belongs to this \
+                 listener, add it with --listen-host (or TENURE_LISTEN_HOST)"
             );
             json_response(StatusCode::MISDIRECTED_REQUEST, &json!({ "error": error }))
         }
@@ -80,6 +80,7 @@ fn rejected_host(hosts: &Hosts, request: &Request) -> Option<String> {
     let host = host.and_then(|host| host.parse::<Authority>().ok());
     match host {
         Some(authority) => Some(authority.host().to_owned()).filter(|name| !hosts.allows(name)),
+        // An invalid header has no name for the message of `check`.
         None => Some("in the request".to_owned()),
     }
 }

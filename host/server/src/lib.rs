@@ -88,7 +88,7 @@ use tokio::task::JoinHandle;
 
 /// An HTTP server that shows boards. It stops when it is dropped.
 #[derive(Debug)]
-#[must_use = "it ends when it is dropped"]
+#[must_use = "the server stops when it is dropped"]
 pub struct Server {
     address: SocketAddr,
     task: JoinHandle<()>,

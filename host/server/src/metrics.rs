@@ -78,7 +78,7 @@ pub enum Value {
     Histogram(DurationHistogram),
 }
 
-/// Appends the samples of one candidate to those of a metric.
+/// Sink for the samples of one candidate.
 struct Samples<'s> {
     board: &'s Board,
     all: &'s mut Vec<Sample>,
@@ -128,7 +128,7 @@ const METRICS: [Metric; 25] = [
     ),
     gauge(
         "tenure_valid_for_seconds",
-        "How long this leader may act without another renewal or beat",
+        "Duration for which this leader may act without another renewal or beat",
         Candidate(|board, now, to| {
             let remaining = leadership(board, now).map_or(Duration::ZERO, |(_, left)| left);
             to.push(Value::Float(remaining.as_secs_f64()));
@@ -136,28 +136,29 @@ const METRICS: [Metric; 25] = [
     ),
     gauge(
         "tenure_last_success_timestamp_seconds",
-        "When the last turn that succeeded ended, by the record, in seconds since 1970",
+        "Time at which the last turn that succeeded ended, by the record, in seconds since 1970",
         All(|board, _, to| {
             to.push_timestamp(on_record(board, |turns| Some(turns.last_success.as_ref()?.end.at)))
         }),
     ),
     gauge(
         "tenure_last_failure_timestamp_seconds",
-        "When the last turn that did not succeed ended, by the record, in seconds since 1970",
+        "Time at which the last turn that did not succeed ended, by the record, in seconds since \
+         1970",
         All(|board, _, to| {
             to.push_timestamp(on_record(board, |turns| Some(turns.last_failure.as_ref()?.end.at)))
         }),
     ),
     gauge(
         "tenure_next_turn_timestamp_seconds",
-        "When the next turn is due, by the record, in seconds since 1970",
+        "Time at which the next turn is due, by the record, in seconds since 1970",
         All(|board, _, to| {
             to.push_timestamp(on_record(board, |turns| Some(turns.next.as_ref()?.at)))
         }),
     ),
     gauge(
         "tenure_credential_expires_timestamp_seconds",
-        "When the shared access signature expires, in seconds since 1970",
+        "Time at which the shared access signature expires, in seconds since 1970",
         All(|board, _, to| to.push_timestamp(board.credential_expires())),
     ),
     counter("tenure_elections_won", "Leaderships that began", Count(|counts| counts.elected)),
@@ -174,7 +175,7 @@ const METRICS: [Metric; 25] = [
     ),
     histogram(
         "tenure_renewal_seconds",
-        "How long answered renewals of the lease took",
+        "Duration of answered renewals of the lease",
         All(|board, _, to| to.push(Value::Histogram(board.metrics.counts().renewals.clone()))),
     ),
     counter(
@@ -188,7 +189,7 @@ const METRICS: [Metric; 25] = [
     ),
     histogram(
         "tenure_turn_seconds",
-        "How long turns took",
+        "Duration of turns",
         All(|board, _, to| {
             to.push(Value::Histogram(board.metrics.counts().turn_durations.clone()))
         }),
@@ -253,7 +254,7 @@ const METRICS: [Metric; 25] = [
     ),
     gauge(
         "process_start_time_seconds",
-        "When this process was started, in seconds since 1970",
+        "Time at which this process was started, in seconds since 1970",
         Process(|| Some(Sample::unlabelled(Value::Float(process_started_at()?)))),
     ),
 ];
@@ -320,7 +321,7 @@ fn on_record(
     Some(select(board.state().turns.as_ref()?)?.to_date())
 }
 
-#[allow(clippy::cast_precision_loss, reason = "to the millisecond, for 200,000 years")]
+#[allow(clippy::cast_precision_loss, reason = "exact to the millisecond for 200,000 years")]
 fn seconds(at: DateTime<Utc>) -> f64 {
     at.timestamp_millis() as f64 / 1000.0
 }
@@ -394,11 +395,13 @@ fn escape_label(value: &str) -> String {
 /// comes from `/proc`, and is `None` on systems without `/proc`.
 fn cpu_seconds() -> Option<f64> {
     let fields = process_stat()?;
+    // `utime` and `stime`.
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     Some(to_f64(ticks) / TICKS_PER_SECOND)
 }
 
 fn process_started_at() -> Option<f64> {
+    // `starttime`.
     let ticks: u64 = process_stat()?.get(19)?.parse().ok()?;
     let system = std::fs::read_to_string("/proc/stat").ok()?;
     let booted = system.lines().find_map(|line| line.strip_prefix("btime "))?;

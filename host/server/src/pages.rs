@@ -61,7 +61,8 @@ async fn healthz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
 
 async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
     let entries = roster.entries();
-    // `?leader` asks about one election: leading another one must not make it succeed.
+    // `?leader` asks about one election. The probe must not succeed because this process leads
+    // another one.
     let selected = match has_query_key(&uri, "leader") {
         true => select_entry(&entries, &uri).map(std::slice::from_ref),
         false => select_entries(&entries, &uri),
@@ -70,7 +71,7 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
         Ok(selected) => selected,
         Err(refusal) => return *refusal,
     };
-    let (mut leads, mut ready, mut first) = (false, false, None);
+    let (mut leads, mut ready, mut first_new) = (false, false, None);
     for entry in selected {
         let now = entry.clock.now();
         match entry.board.participation(now) {
@@ -78,7 +79,7 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
             // With many elections, some are nearly always new. They make the process unready only
             // if no other is ready.
             Readiness::NotReady(reason) if entry.board.is_new() => {
-                first.get_or_insert((entry, reason));
+                first_new.get_or_insert((entry, reason));
             }
             Readiness::NotReady(reason) => {
                 return unavailable(&describe_entry(&entries, entry, &reason));
@@ -86,7 +87,7 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
         }
         leads |= matches!(entry.board.allowed_role(now), Role::Leading { .. });
     }
-    if let Some((entry, reason)) = first.filter(|_| !ready) {
+    if let Some((entry, reason)) = first_new.filter(|_| !ready) {
         return unavailable(&describe_entry(&entries, entry, &reason));
     }
     if has_query_key(&uri, "leader") && !leads {
@@ -148,9 +149,9 @@ async fn history(entry: RosterEntry) -> Response<Body> {
 
 async fn candidates(entry: RosterEntry) -> Response<Body> {
     let state = entry.board.state();
-    let lately = state.recently_listed(entry.clock.now());
+    let listed = state.recently_listed(entry.clock.now());
     let now = state.service_time.now();
-    let entries: Vec<_> = lately.map(|candidate| candidate_as_json(candidate, now)).collect();
+    let entries: Vec<_> = listed.map(|candidate| candidate_as_json(candidate, now)).collect();
     json_response(
         StatusCode::OK,
         &json!({ "election": entry.board.election, "candidates": entries }),
@@ -189,7 +190,7 @@ async fn hint(entry: RosterEntry) -> Response<Body> {
     match entry.board.role(entry.clock.now()) {
         Role::Leading { .. } => {
             entry.board.hints().notify_one();
-            json_response(StatusCode::ACCEPTED, &json!({ "status": "looks for orders" }))
+            json_response(StatusCode::ACCEPTED, &json!({ "status": "checking for orders" }))
         }
         Role::Following(Some(leader)) => {
             json_response(StatusCode::CONFLICT, &json!({ "error": reason, "leader": leader }))
@@ -200,7 +201,8 @@ async fn hint(entry: RosterEntry) -> Response<Body> {
 
 async fn not_found() -> Response<Body> {
     let body = json!({
-        "error": "not found; try /, /healthz, /readyz, /leader, /watch, /history, /candidates or /metrics"
+        "error": "not found; try /, /events, /healthz, /readyz, /leader, /watch, /history, \
+                  /candidates, /metrics or POST /hint"
     });
     json_response(StatusCode::NOT_FOUND, &body)
 }

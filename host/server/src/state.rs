@@ -37,7 +37,7 @@ pub(super) const MAX_FAILURES: u32 = 2;
 /// A problem of a candidate.
 #[derive(Clone, Debug, Serialize)]
 pub struct Problem {
-    /// The class as the WIT names it, or `component`.
+    /// The class as the WIT names it.
     pub class: &'static str,
     /// A description, with advice.
     pub detail: String,
@@ -222,9 +222,8 @@ impl State {
             contract::Role::Undecided => Role::Undecided,
             contract::Role::Left => Role::Left,
         };
-        // Without a known leader, the problem may prevent one: for example, a lookup succeeds and
-        // every later request fails. A lasting problem is reported only once a minute, so it is
-        // kept in between.
+        // While no leader is known, a problem may prevent one, even if some requests succeed. A
+        // lasting problem is reported only once a minute, so it is kept in between.
         match self.role {
             Role::Undecided => {
                 let blocked =
@@ -305,9 +304,9 @@ impl State {
         present.into_iter().chain(past).map(str::to_owned).take(KNOWN).collect()
     }
 
-    /// Returns the listed candidates without entries that have expired since the list was read. The
-    /// ages are relative to its newest entry: it has the service's times, and this machine's wall
-    /// clock may differ.
+    /// Returns the listed candidates without entries that have expired since the list was read.
+    /// Ages count from the newest entry, because the entries have the service's times, and this
+    /// machine's wall clock may differ.
     pub(super) fn recently_listed(&self, now: Duration) -> impl Iterator<Item = &Listed> {
         let newest = self.listed.iter().map(|entry| entry.seen_at).max().unwrap_or_default();
         let now = newest.plus(now.saturating_sub(self.listed_at));
@@ -342,9 +341,9 @@ impl State {
                     return;
                 }
                 let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
-                let turn_label = turn.trigger.as_ref();
-                let which = turn_label
-                    .map_or_else(|| format!("of {slot}"), |id| format!("for trigger {id}"));
+                let trigger = turn.trigger.as_ref();
+                let which =
+                    trigger.map_or_else(|| format!("of {slot}"), |id| format!("for trigger {id}"));
                 format!("The turn {which} {end}{detail}")
             }
             Event::Problem { class, detail } => format!("{class}: {detail}"),

@@ -323,6 +323,21 @@ async fn metrics_are_served_and_pages_are_read_only() {
         let (_, _, body) = get(&server, request).await;
         assert!(body.contains(words), "{request}: {body}");
     }
+    // The table in the documentation of the crate has all paths.
+    let (_, _, body) = get(&server, "GET /leaders").await;
+    let error = serde_json::from_str::<Value>(&body).unwrap()["error"].to_string();
+    let named: Vec<_> = error.split([' ', ',', ';', '"']).collect();
+    let requests = include_str!("lib.rs").lines().flat_map(|line| {
+        let row = line.strip_prefix("//! | `").unwrap_or_default();
+        row.split('`').filter(|text| text.starts_with("GET /") || text.starts_with("POST /"))
+    });
+    let requests: Vec<_> = requests.collect();
+    assert!(requests.len() > 10, "{requests:?}");
+    for request in requests {
+        let path = request.split(' ').nth(1).unwrap().split('?').next().unwrap();
+        assert!(named.contains(&path), "{request} is not in {error}");
+    }
+    assert!(error.contains("POST /hint"), "{error}");
 }
 
 #[tokio::test]

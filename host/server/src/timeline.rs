@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_leave_in_time() {
+    fn old_turns_leave_the_window() {
         let mut line = Timeline::default();
         line.turn_started(s(10), "a");
         line.turn_ended("a", "failed");

@@ -79,7 +79,7 @@ pub(crate) const MIN_FAILURES: u32 = 3;
 /// Maximum number of leases that are broken in one round. The next round shows the effect.
 const MAX_BREAKS_AT_ONCE: usize = 16;
 
-/// Maximum number of elections that are closed at once.
+/// Maximum number of elections that are closed in one round.
 const CLOSE_BATCH: usize = 500;
 
 impl Leader {
@@ -241,8 +241,8 @@ impl Leader {
             StoreResponse::NoPlan => (self.plan, self.tag) = (Plan::unassigned(self.shares), None),
             _ => return None,
         }
-        // The term of the plan may be higher than this one: after a record is deleted, terms start
-        // lower. `If-Match` and the lease, not the term, prevent a former coordinator from
+        // The term of the plan may be higher than this one: after a record is deleted, terms may
+        // start lower. `If-Match` and the lease, not the term, prevent a former coordinator from
         // overwriting a later plan.
         if self.plan.term > self.term.saturating_add(MAX_TERM_LEAD) {
             self.problem = Some(CoordinatorProblem::Term(self.plan.term));
@@ -320,7 +320,7 @@ impl Leader {
         for share in requested.iter().filter(|share| !all_closed.contains(share)) {
             held_since.entry(*share).or_insert(now);
         }
-        // Shares that are still held are closed in a later round.
+        // Shares that are still held, and those of the next batch, are closed in later rounds.
         if self.plan.all_shares().all(|share| all_closed.contains(&share)) {
             return self.continue_split();
         }

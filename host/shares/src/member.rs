@@ -146,8 +146,9 @@ impl Member {
         self.last_will.as_ref()
     }
 
-    /// Returns its newest acknowledged signs and their send times, the oldest first. At these times
-    /// the account accepted signs, and this process ran.
+    /// Returns the member's newest acknowledged signs and their send times, the oldest first.
+    ///
+    /// They prove that this process ran at these times, and that the account accepted signs.
     #[must_use]
     pub fn signs(&self) -> &[(Tag, Duration)] {
         &self.signs
@@ -271,22 +272,22 @@ impl Member {
     /// does not acquire a lease again that a coordinator broke.
     #[must_use]
     pub fn actions(&self, running: &[RunningShare], is_coordinated: bool) -> Vec<Action> {
-        let is_planned = !self.is_plan_unread || mutant!(ContendsUnread);
+        let is_plan_current = !self.is_plan_unread || mutant!(ContendsUnread);
         let may_contend =
-            !self.is_leaving && is_planned && (is_coordinated || mutant!(ContendsBesideWhole));
+            !self.is_leaving && is_plan_current && (is_coordinated || mutant!(ContendsBesideWhole));
         let Some(plan) = self.plan() else {
             let all = running.iter().filter(|_| mutant!(LostWithoutPlan));
             return all.map(|running| Action::End(running.share)).collect();
         };
         let own_name = self.sign.member.as_str();
         let mut actions = Vec::new();
-        for RunningShare { share, is_leading: leads, successor: gives_to } in running {
+        for RunningShare { share, is_leading, successor } in running {
             match plan.holder(*share) {
-                Some(member) if member == own_name && (*leads || may_contend) => {}
+                Some(member) if member == own_name && (*is_leading || may_contend) => {}
                 // The holder continues until the successor is ready, so that the share always has a
                 // holder.
-                Some(member) if *leads && !mutant!(EndsAtOnce) => {
-                    if gives_to.as_deref() != Some(member) {
+                Some(member) if *is_leading && !mutant!(EndsAtOnce) => {
+                    if successor.as_deref() != Some(member) {
                         actions.push(Action::HandOver(*share, member.to_owned()));
                     }
                 }

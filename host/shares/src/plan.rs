@@ -15,7 +15,7 @@ pub struct Share {
 /// Assignment of shares to members. protocol.md §14.2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Term of the leader that wrote it.
+    /// Term of the coordinator that wrote it, or that of an earlier plan if it is higher.
     pub term: u64,
     /// Version, which increases with each plan.
     pub version: u64,
@@ -45,8 +45,9 @@ impl Plan {
         Self { version: self.version + 1, next: Some(shares), ..self }
     }
 
-    /// Returns the first plan of the next split, once all shares of this plan are closed. Returns
-    /// `None` if no other number was requested.
+    /// Returns the first plan of the next split. Returns `None` if no other number was requested.
+    ///
+    /// The caller must close all shares of this plan before the next split begins.
     #[must_use]
     pub fn next_split(&self) -> Option<Self> {
         let (term, version, split) = (self.term, self.version, self.split + 1);

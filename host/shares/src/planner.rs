@@ -70,15 +70,15 @@ impl Planner {
         let mut by_name = by_name.collect::<HashMap<_, _>>();
         let own_listed = by_name.get(&self.own_name);
         let own_age = own_listed.map_or(Duration::ZERO, |shown| shown.age);
-        // The list may show an earlier sign than the newest acknowledged one. A sign that is not
-        // acknowledged yet counts as new as the list.
-        let sent =
+        // The list may show an earlier sign than the newest acknowledged one. A listed sign that is
+        // not acknowledged yet counts as sent when the list arrived.
+        let acknowledged =
             own_listed.and_then(|shown| own_signs.iter().rev().find(|(tag, _)| *tag == shown.tag));
-        let sent = sent.map_or(list_received_at, |(_, sent)| *sent);
+        let sent_at = acknowledged.map_or(list_received_at, |(_, sent_at)| *sent_at);
         // The service's dates are whole seconds. If they make the leader's own sign older than it
         // is, they are wrong by that difference.
         let age_uncertainty = Duration::from_secs(1)
-            .max(own_age.saturating_sub(list_received_at.saturating_sub(sent)));
+            .max(own_age.saturating_sub(list_received_at.saturating_sub(sent_at)));
         for listed in by_name.values_mut() {
             // Ages are needed only for the time before the first list.
             listed.age = match is_first && !mutant!(AgeIgnored) {
@@ -131,12 +131,10 @@ impl Planner {
             true => vec![None; previous.shares.len()],
             false => previous.shares.iter().map(index_of).collect::<Vec<_>>(),
         };
-        let to_member_number =
+        let to_plan_index =
             |member: Option<usize>| member.and_then(|member| u32::try_from(member).ok());
-        let shares = assign(&current_holders, &workers)
-            .into_iter()
-            .map(to_member_number)
-            .collect::<Vec<_>>();
+        let shares =
+            assign(&current_holders, &workers).into_iter().map(to_plan_index).collect::<Vec<_>>();
         // Members without shares are included, so that the next leader knows them.
         let members = names.into_iter().cloned().collect::<Vec<_>>();
         let is_same = members == previous.members && shares == previous.shares;

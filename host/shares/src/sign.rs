@@ -112,15 +112,15 @@ pub struct SignTiming {
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Longest interval between two signs: a third of the longest lease.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(20);
+const MAX_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Maximum number of reads of the plan per second, by all members together. It is half of what the
 /// service guarantees for one blob.
 const READS_PER_SECOND: u32 = 250;
 
 impl SignTiming {
-    /// Creates the timing for elections that replace a leader after `failover`: the lease, or the
-    /// failover bound.
+    /// Creates the timing for elections that replace a dead leader after `failover`: the lease, or
+    /// the failover time if one is set.
     #[must_use]
     pub fn from_failover(failover: Duration) -> Self {
         Self { interval: (failover / 3).max(SHORTEST_INTERVAL) }
@@ -130,7 +130,7 @@ impl SignTiming {
     /// real elections.
     #[must_use]
     pub fn from_interval(interval: Duration) -> Self {
-        Self { interval: interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL) }
+        Self { interval: interval.clamp(SHORTEST_INTERVAL, MAX_INTERVAL) }
     }
 
     /// Returns the interval between two signs of life of a member in the plan.

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_an_entry() {
+    fn other_forms_are_no_entries() {
         for entry in [
             "",
             " ",

@@ -1,5 +1,5 @@
 //! Memory budget of a turn in the host: running requests and responses, and the objects behind the
-//! turn's handles. The memory of the handler itself is limited elsewhere.
+//! turn's WASI handles. The memory limit of the component itself is separate.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;

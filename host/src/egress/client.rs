@@ -19,15 +19,15 @@ pub(super) const USER_AGENT: &str = concat!("tenure/", env!("CARGO_PKG_VERSION")
 /// Time for which unused connections are kept, longer than any interval between renewals.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Maximum unused connections to one host. Each election sends one request at a time, and this is
-/// also the maximum number of simultaneous steps.
+/// Maximum unused connections to one host. The program runs at most as many steps at a time, and
+/// each step sends one request at a time.
 const MAX_IDLE_PER_HOST: usize = 64;
 
 /// A connection pool. Each of its clients is created on first use.
 #[derive(Default)]
 pub struct Clients {
     root_certificates: RootCertificates,
-    proxies: Proxies,
+    proxies: Arc<Proxies>,
     direct: ClientPair,
     proxied: ClientPair,
 }
@@ -54,10 +54,11 @@ impl Clients {
     }
 
     pub(super) fn with_proxies(proxies: Proxies, root_certificates: RootCertificates) -> Self {
-        Self { root_certificates, proxies, ..Self::default() }
+        Self { root_certificates, proxies: Arc::new(proxies), ..Self::default() }
     }
 
-    /// Returns these clients if they trust the same root certificates, and new ones otherwise.
+    /// Returns these clients if they trust the same root certificates. Otherwise returns new ones,
+    /// which use the same proxies.
     #[must_use]
     pub fn with_root_certificates(
         self: Arc<Self>,
@@ -65,7 +66,10 @@ impl Clients {
     ) -> Arc<Self> {
         match self.root_certificates == root_certificates {
             true => self,
-            false => Arc::new(Self::with_env_proxies(root_certificates)),
+            false => {
+                let proxies = self.proxies.clone();
+                Arc::new(Self { root_certificates, proxies, ..Self::default() })
+            }
         }
     }
 

@@ -20,7 +20,7 @@ pub enum Error {
     /// The destination is not allowed, or the turn is over.
     #[error("the request is not allowed")]
     Denied,
-    /// The host is an address of this machine or its link that is not allowed.
+    /// The host name resolves only to addresses that names must not resolve to.
     #[error("the address is not allowed")]
     AddressDenied,
     /// The host name could not be resolved.
@@ -78,7 +78,7 @@ pub(super) enum LookupError {
     /// The name could not be resolved.
     #[error("{0}")]
     Unresolved(String),
-    /// The name resolves to an address that names must not resolve to.
+    /// The name resolves only to addresses that names must not resolve to, like this one.
     #[error(
         "{name} resolves to {address}, an address of this machine, its link-local network or Azure's wire server; to \
          allow it, give --allow-host that address"
@@ -93,7 +93,8 @@ pub(super) fn find_cause<E: StdError + 'static>(error: Cause<'_>) -> Option<&E> 
     error_chain(error).find_map(|cause| cause.downcast_ref())
 }
 
-/// Returns the best matching error. Other errors keep their text.
+/// Translates an error of a client to the variant that matches best. [`Error::Other`] keeps the
+/// text of an error without such a variant.
 pub(super) fn translate(error: Cause<'_>) -> Error {
     if find_cause::<PermitExpired>(error).is_some() {
         return Error::Denied;
@@ -133,9 +134,9 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     }
     match io {
         Some(io::ErrorKind::ConnectionRefused) if is_connecting => Error::ConnectionRefused,
-        // Turns must know if the request may have arrived. It has not while the turn is still
-        // connecting, and it may have on an established connection. Elections do not need to know,
-        // so their users get the actual error.
+        // A turn must know if its request may have arrived. The request has not arrived if the
+        // client was still connecting. Elections need no such distinction, so their users get the
+        // actual error.
         Some(
             io::ErrorKind::ConnectionRefused
             | io::ErrorKind::ConnectionReset

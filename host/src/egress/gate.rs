@@ -309,13 +309,13 @@ impl Gate {
                     body.map_err(|error| translate(&error.without_url())).boxed_unsync()
                 }))
             }
-            Transport::Turn(courier) => {
+            Transport::Turn(turn_client) => {
                 let mut request = http::Request::new(Full::new(body));
                 *request.method_mut() = head.method;
                 // Uses the parsed URL that was checked, not the guest's spelling.
                 *request.uri_mut() = url.as_str().parse().map_err(|_| Error::InvalidUrl)?;
                 *request.headers_mut() = head.headers;
-                let answer = courier.send(request, slot, connect_within).await;
+                let answer = turn_client.send(request, slot, connect_within).await;
                 let mut answer = answer.map_err(|error| self.explain(&error))?;
                 // An upgraded connection would outlast its request slot.
                 answer.extensions_mut().remove::<OnUpgrade>();
@@ -339,7 +339,7 @@ impl Gate {
     fn permit(&self) -> Option<&Permit> {
         match &self.transport {
             Transport::Pooled(_) => None,
-            Transport::Turn(courier) => Some(&courier.permit),
+            Transport::Turn(turn_client) => Some(&turn_client.permit),
         }
     }
 }

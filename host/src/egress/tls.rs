@@ -106,8 +106,8 @@ pub(super) const CA_AS_END_ENTITY: &str = "the server presents the certificate o
     openssl req -x509 and -addext basicConstraints=critical,CA:FALSE";
 
 impl Error {
-    /// Explains that a server was rejected because its certificate is that of an authority, if that
-    /// is the error.
+    /// Returns an explanation if the server was rejected because its own certificate is that of an
+    /// authority.
     #[must_use]
     pub fn ca_as_end_entity(error: &CertificateError) -> Option<&'static str> {
         let CertificateError::Other(OtherError(cause)) = error else { return None };

@@ -37,11 +37,12 @@ const MAX_IDLE_PER_HOST: usize = 4;
 /// memory for bodies.
 pub(super) const MAX_REQUESTS: usize = 64;
 
-/// Bytes that are read from a connection before they are taken. A response head cannot be longer.
+/// Maximum bytes that are read from a connection ahead of the guest. A response head cannot be
+/// longer.
 pub(super) const READ_AHEAD: usize = 128 * 1024;
 
-/// Keepalive settings. They detect dead peers, and keep a long waiting call alive: load balancers
-/// forget idle connections, often after minutes.
+/// Keepalive settings. They detect dead peers, and keep the connection of a call that waits long
+/// for its response: load balancers forget idle connections, often after minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
@@ -186,8 +187,7 @@ impl TurnClient {
             headers.entry(TRACE_PARENT).or_insert(parent.clone());
         }
         for (header_name, value) in &self.fencing_headers {
-            // Headers of the handler that have this name, or a name that a server may confuse with
-            // it.
+            // The handler may have set this header, or one that a server may confuse with it.
             let replaced: Vec<_> =
                 headers.keys().filter(|name| is_same_header(header_name, name)).cloned().collect();
             for name in replaced {
@@ -218,7 +218,7 @@ tokio::task_local! {
 
 /// Returns the slot of the current request.
 pub(super) fn current_slot() -> Option<RequestSlot> {
-    REQUEST.try_with(|(place, _)| place.clone()).ok().flatten()
+    REQUEST.try_with(|(slot, _)| slot.clone()).ok().flatten()
 }
 
 /// Returns the connect timeout of the current request.

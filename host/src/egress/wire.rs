@@ -175,7 +175,7 @@ impl Drop for Wire {
         // the end of the lease. The same applies to the last TLS alert. Such a connection is
         // therefore reset.
         if !self.is_unanswered && !self.permit.is_lease_lost() {
-            // An orderly end instead of a reset.
+            // The kernel then closes the connection in an orderly way.
             let _ = set_socket_linger(&self.stream, None);
         }
     }

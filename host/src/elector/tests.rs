@@ -1,5 +1,5 @@
 use super::*;
-use crate::handler::BoxFuture;
+use crate::handler::{BoxFuture, TurnEnd};
 use crate::membership::Role;
 use crate::runner::Event;
 use crate::settings::{Credential, Token, TokenProvider};
@@ -143,6 +143,34 @@ async fn events_are_read_until_the_process_has_left() {
         last = Some(event);
     }
     assert!(matches!(last, Some(Event::Stopped)), "{last:?}");
+}
+
+/// Handler that makes its candidate panic when the first turn starts.
+struct PanicInLoop;
+
+impl Handler for PanicInLoop {
+    fn on_tick(&self, _: Turn, _: Lease) -> BoxFuture<'_, TurnEnd> {
+        Box::pin(pending())
+    }
+
+    fn overtime(&self) -> Duration {
+        panic!("the candidate ends")
+    }
+}
+
+#[tokio::test]
+async fn events_end_with_a_candidate_that_panics() {
+    let store = store().await;
+    let elector = Elector::new(settings(&store, "a")).unwrap();
+    let membership = elector.start_with_handler(Schedule::WhileLeading, PanicInLoop).unwrap();
+    let mut events = membership.events();
+    let mut is_elected = false;
+    while let Some(event) = events.next().await {
+        is_elected |= matches!(event, Event::Elected { .. });
+    }
+    assert!(is_elected);
+    assert!(matches!(membership.role(), Role::Left));
+    assert!(membership.events().next().await.is_none());
 }
 
 #[derive(Debug)]

@@ -128,7 +128,10 @@ where
                 Ok(Err(error)) => TurnEnd::Failed(error_chain(&*error)),
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_) => TurnEnd::Trapped("its runtime ended before it began".to_owned()),
+                    Err(_) => {
+                        let problem = "the runtime ended before the function began";
+                        TurnEnd::Trapped(problem.to_owned())
+                    }
                 },
             }
         })
@@ -184,7 +187,7 @@ mod tests {
         assert_eq!(turn.await, TurnEnd::CutOff);
     }
 
-    /// All threads of the runtime may have been busy for that long.
+    /// All blocking threads of the runtime may have been busy until after the deadline.
     #[tokio::test]
     async fn an_expired_function_does_not_start() {
         let work = from_blocking_fn(|_, _| panic!("it begins"));
@@ -193,7 +196,7 @@ mod tests {
         assert_eq!(work.on_tick(turn(), expired).await, TurnEnd::Failed(expected));
     }
 
-    /// Its future is dropped, but it has stopped only when the function has returned.
+    /// The turn's future is dropped, but the turn has stopped only when the function has returned.
     #[tokio::test]
     async fn stopped_waits_for_a_blocking_function() {
         let (may_end, ends) = std::sync::mpsc::channel::<()>();

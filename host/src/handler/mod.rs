@@ -39,13 +39,14 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Waits until all work of the turn has ended.
     ///
-    /// The runner calls this once for each turn, after dropping its future. The turn ends and the
-    /// lease may be released only when this completes. The runner drops it unfinished when it stops
-    /// waiting, unless [`Runner::hold_until_stopped`](crate::runner::Runner::hold_until_stopped) is
-    /// used.
+    /// The runner calls this once for each turn, after the turn's future has ended or was dropped.
+    /// The turn ends, and the lease may be released, only when this completes. A runner that gives
+    /// up the wait drops this future unfinished, unless
+    /// [`Runner::hold_until_stopped`](crate::runner::Runner::hold_until_stopped) is used.
     ///
     /// This runs in the loop that renews the lease, so it must neither block nor panic. With an
-    /// [`Elector`](crate::Elector) that is the thread of all elections, not the runtime of turns.
+    /// [`Elector`](crate::Elector), that loop is on the thread of all elections, not on the runtime
+    /// of turns.
     ///
     /// The default completes at once. A handler that wraps another one must forward this call.
     /// Otherwise the lease is released while the inner handler still runs.

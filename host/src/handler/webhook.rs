@@ -93,7 +93,7 @@ impl WebhookHandler {
         self.target.origin()
     }
 
-    /// Calls until a call succeeds or must not be retried.
+    /// Calls the URL until a call succeeds or must not be retried.
     async fn run_turn(&self, mut turn: Turn, lease: &Lease) -> Result<(), String> {
         let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
         // The only URL is allowed, so no request is denied.

@@ -294,7 +294,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let result = TurnResult { outcome: end.outcome(), reason };
         let other_turns = self.other_turns();
         self.emit(Event::TurnEnded { turn: turn.turn.clone(), end, elapsed, other_turns });
-        // Without state it was the turn of an earlier candidate.
+        // Without state, the turn belonged to an earlier candidate.
         if self.state.is_some() {
             self.turn_result = Some(result);
         }
@@ -314,8 +314,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     /// Returns a summary of the other turns when one ends.
     fn other_turns(&self) -> Box<TurnSummary> {
         let turns = self.turns.as_ref();
-        let outlook = turns.map(|turns| TurnSummary::new(self.service_time.now(), turns));
-        Box::new(TurnSummary { last_turn: None, ..outlook.unwrap_or_default() })
+        let summary = turns.map(|turns| TurnSummary::new(self.service_time.now(), turns));
+        Box::new(TurnSummary { last_turn: None, ..summary.unwrap_or_default() })
     }
 
     /// Takes the reply to a background request.

@@ -281,9 +281,9 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// Contends until `shutdown` completes. Then starts no new turn, lets the running turn end
     /// within its [`grace`](Runner::grace) period or stops it, releases the lease and returns.
     ///
-    /// After the end of the turn this takes at most 10 s. Time that its steps spend in the queue of
-    /// a process with many elections is added. A lease that could not be released expires. If the
-    /// handler does not stop within 10 s, its lease is not released but expires.
+    /// Leaving takes at most 10 s after the end of the turn. Time that steps spend in the queue of
+    /// a process with many elections is added. A lease that could not be released expires. The same
+    /// applies if the handler does not stop within 10 s.
     ///
     /// Dropping the returned future also ends the work, but leaves the lease to expire. Therefore
     /// pass a signal as `shutdown`, and do not race this future against one in `select!`.
@@ -308,7 +308,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         orders: &mut mpsc::Receiver<Order>,
     ) {
         let span = trace::candidate_span(self.elector.names());
-        // One run at a time, because a second one would share the elector.
+        // `&mut self` allows one run at a time, because a second one would share the elector.
         let this = &*self;
         // Passes pointers, because a future reserves space for each argument twice: as passed and
         // as used.
@@ -402,7 +402,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                     let cause = format!("this election has made no step for {waited_seconds} s");
                     (self.events)(Event::overload(&cause));
                 }
-                // After a suspend the step had no time to end.
+                // A step that had no time to end, because the machine was suspended, gets the full
+                // limit again.
                 let now = self.clock.now();
                 let began = started_at.filter(|_| now.saturating_sub(limit) < SLEEP_THRESHOLD);
                 let next_limit = began.unwrap_or(now) + STEP_LIMIT;

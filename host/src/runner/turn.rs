@@ -34,7 +34,7 @@ pub(super) struct RunningTurn {
     task: JoinHandle<TurnEnd>,
     /// End of the task.
     end: Option<TurnEnd>,
-    /// Waits until the remaining work of the task has stopped. Called once for a turn.
+    /// Future of [`Handler::stopped`], until it has completed.
     handler_stopped: Option<BoxFuture<'static, ()>>,
 }
 
@@ -177,12 +177,13 @@ impl RunningTurn {
 
     /// Waits until all work of the turn has stopped.
     pub(super) async fn wait_until_stopped(&mut self) -> TurnEnd {
-        // The main loop may cancel this method at the second wait below, and call it again.
+        // The main loop may cancel this method at either wait, and call it again. `end` keeps the
+        // result of the first wait.
         if self.end.is_none() {
             self.end = Some((&mut self.task).await.unwrap_or_else(end_from_join_error));
         }
-        if let Some(gone) = &mut self.handler_stopped {
-            gone.await;
+        if let Some(stopped) = &mut self.handler_stopped {
+            stopped.await;
             self.handler_stopped = None;
         }
         self.end.clone().unwrap_or(TurnEnd::CutOff)

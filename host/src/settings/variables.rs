@@ -16,7 +16,8 @@ use zeroize::Zeroize;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables {
     values: Vec<(String, String)>,
-    /// Content of the file [`TOKENS_PATH`].
+    /// Tokens of a provider, if they are the credential. The core reads the last one as the file
+    /// [`TOKENS_PATH`].
     tokens: Option<Tokens>,
 }
 

@@ -19,7 +19,7 @@ use super::account::Account;
 use super::address::{Address, Resource};
 use super::code::{Code, Failure};
 use super::sas::{account_string_to_sign, service_string_to_sign};
-use super::wire::{Now, Request, Verb};
+use super::wire::{Now, OperationKind, Request};
 
 /// Maximum age of a request. The reference sets no limit for dates in the future, so they pass.
 const MAX_AGE: TimeDelta = TimeDelta::minutes(15);
@@ -95,7 +95,7 @@ impl Access {
     /// (REST reference: *Shared access signature error codes*).
     pub(super) fn authorize(
         &self,
-        verb: Verb,
+        verb: OperationKind,
         (resource_type, permissions): (char, &str),
     ) -> Result<(), Failure> {
         let Access::Sas(grant) = self else { return Ok(()) };
@@ -104,14 +104,14 @@ impl Access {
                 return Err(Code::AuthorizationServiceMismatch.into());
             }
             // Any valid signature for the account allows Get Account Information.
-            _ if verb == Verb::GetAccount => return Ok(()),
+            _ if verb == OperationKind::GetAccount => return Ok(()),
             Some(scope) if !scope.resource_types.contains(resource_type) => {
                 return Err(Code::AuthorizationResourceTypeMismatch.into());
             }
             // Observed in the service (Azurite #637, azure-sdk-for-net #17142): no service SAS
             // covers a container itself, whatever its permissions. Its blobs may be listed (REST
             // reference: *Create a service SAS*).
-            None if resource_type != 'o' && verb != Verb::ListBlobs => {
+            None if resource_type != 'o' && verb != OperationKind::ListBlobs => {
                 return Err(Code::AuthorizationFailure.into());
             }
             Some(_) | None => {}
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_speaks_for_itself_only() {
+    fn a_signature_by_another_account_is_refused() {
         let alpha = Account::new("alpha", &["AAEC"]).unwrap();
         let request = create_container();
         let query = decoded_query("restype=container");
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn three_spellings_of_a_time() {
+    fn four_spellings_of_a_time() {
         let format_parsed = |text| parse_time(text).map(encoding::format_http_date);
         let expected = |text: &str| Some(text.to_owned());
         assert_eq!(format_parsed("2026-01-02"), expected("Fri, 02 Jan 2026 00:00:00 GMT"));

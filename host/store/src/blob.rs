@@ -1,5 +1,5 @@
-//! The values of a container and a blob: content, properties, metadata, lease. Also checks the
-//! checksum of a body, and selects the part of a blob that a request reads.
+//! The values of a container and a blob: content, properties, metadata, lease. The module also
+//! checks the checksum of a body, and selects the part of a blob that a request reads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) const PROPERTIES: [&str; 6] = [
     "Content-Disposition",
 ];
 
-/// The checksum of the whole blob, also in the response to a range.
+/// The header with the checksum of the whole blob: in a Put Blob, and in the response to a range.
 const BLOB_MD5: &str = "x-ms-blob-content-md5";
 
 /// The names of an account and of one of its containers.
@@ -65,16 +65,16 @@ pub(super) struct Properties(Vec<(&'static str, String)>);
 
 impl Properties {
     /// Reads the properties of a Put Blob: `x-ms-blob-content-type`, or `Content-Type` if that is
-    /// missing, and so on. The store computes the checksum. A checksum from the client must be
-    /// equal.
+    /// missing, and so on. The service ignores a plain `Content-Disposition` (REST reference: *Put
+    /// Blob*). The store computes the checksum. A checksum from the client must be equal.
     pub(super) fn from_request(request: &Request) -> Result<Properties, Failure> {
         check_md5(request, "content-md5")?;
         check_md5(request, BLOB_MD5)?;
         let mut properties = vec![("Content-MD5", md5_base64(&request.body))];
         for name in PROPERTIES.into_iter().filter(|name| *name != "Content-MD5") {
             let blob_header = request.header(&format!("x-ms-blob-{name}"));
-            properties
-                .extend(blob_header.or(request.header(name)).map(|value| (name, value.to_owned())));
+            let plain_header = request.header(name).filter(|_| name != "Content-Disposition");
+            properties.extend(blob_header.or(plain_header).map(|value| (name, value.to_owned())));
         }
         Ok(Properties(properties))
     }
@@ -164,8 +164,8 @@ pub(super) enum Part {
     },
 }
 
-/// Returns the part that a Get Blob requests of a blob of this length: `bytes=FIRST-` or
-/// `bytes=FIRST-LAST`. `x-ms-range` takes precedence over `Range`
+/// Returns the part of a blob of this length that a Get Blob requests: the whole blob,
+/// `bytes=FIRST-` or `bytes=FIRST-LAST`. `x-ms-range` takes precedence over `Range`
 /// (REST reference: *Specifying the range header for Blob service operations*, *Get Blob*).
 pub(super) fn requested_part(request: &Request, length: u64) -> Result<Part, Failure> {
     let header = ["x-ms-range", "range"]
@@ -221,7 +221,7 @@ pub(super) fn with_etag(status: u16, etag: &str, modified: DateTime<Utc>) -> Res
 mod tests {
     use super::*;
 
-    /// Returns the first and last byte, or the status of the refusal.
+    /// Returns the first and last byte of a range, or else the status: 200 for the whole blob.
     fn requested_bytes(headers: &[(&str, &str)], length: u64) -> Result<(u64, u64), u16> {
         let request = Request::new("GET", "/");
         let request =
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn two_forms_are_accepted() {
+    fn two_forms_of_a_range_are_accepted() {
         assert_eq!(requested_bytes(&[("Range", "bytes=2-4")], 10), Ok((2, 4)));
         assert_eq!(requested_bytes(&[("Range", "bytes=2-")], 10), Ok((2, 9)));
         assert_eq!(requested_bytes(&[("Range", "bytes=0-99")], 10), Ok((0, 9)));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_are_refused() {
+    fn other_ranges_are_refused() {
         assert_eq!(requested_bytes(&[("Range", "bytes=10-")], 10), Err(416));
         assert_eq!(requested_bytes(&[("x-ms-range", "bytes=0-0")], 0), Err(416));
         assert_eq!(requested_bytes(&[("Range", "bytes=-5")], 10), Err(501));
@@ -257,7 +257,21 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_checked_and_must_be_one() {
+    fn plain_headers_are_properties_except_the_disposition() {
+        let property = |header: &str, name: &str| {
+            let request = Request::new("PUT", "/").with(header, "x");
+            Properties::from_request(&request).unwrap().get(name).map(str::to_owned)
+        };
+        for name in PROPERTIES.into_iter().filter(|name| *name != "Content-MD5") {
+            let own_header = format!("x-ms-blob-{}", name.to_lowercase());
+            assert_eq!(property(&own_header, name).as_deref(), Some("x"), "{name}");
+            let is_stored = property(name, name).is_some();
+            assert_eq!(is_stored, name != "Content-Disposition", "{name}");
+        }
+    }
+
+    #[test]
+    fn a_checksum_must_be_valid_and_match_the_body() {
         // RFC 1321, *Test suite*: MD5 of "abc".
         assert_eq!(md5_base64(b"abc"), "kAFQmDzST7DWlj99KOF/cg==");
         let check_header = |text| {

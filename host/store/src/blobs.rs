@@ -127,7 +127,8 @@ impl Service {
 
     /// Handles GET and HEAD.
     pub(super) fn read_blob(&self, call: &Call<'_>) -> Result<Response, Failure> {
-        let Blob { content, lease } = self.readable_blob(call)?;
+        let conditions = Conditions::for_read(call.request)?;
+        let Blob { content, lease } = self.readable_blob(call, &conditions)?;
         let part = if call.request.method == "HEAD" {
             Part::Empty
         } else {
@@ -138,15 +139,15 @@ impl Service {
 
     /// Returns the metadata only.
     pub(super) fn read_metadata(&self, call: &Call<'_>) -> Result<Response, Failure> {
-        let content = &self.readable_blob(call)?.content;
+        let conditions = Conditions::for_write(call.request)?;
+        let content = &self.readable_blob(call, &conditions)?.content;
         let response = with_etag(200, &content.etag, content.modified);
         Ok(response.with_metadata(&content.metadata))
     }
 
     /// Returns the blob if its lease and the conditions allow the read.
-    fn readable_blob(&self, call: &Call<'_>) -> Result<&Blob, Failure> {
+    fn readable_blob(&self, call: &Call<'_>, conditions: &Conditions) -> Result<&Blob, Failure> {
         let id = lease_id(call.request, LEASE_ID)?;
-        let conditions = Conditions::for_read(call.request)?;
         let blob = self.blob(&call.container_key, call.blob_name)?;
         blob.lease.check_read(call.now.elapsed, id)?;
         conditions.check_read(&blob.content.etag, blob.content.modified)?;
@@ -224,7 +225,7 @@ pub(super) fn break_lease(service: &mut Service, call: &Call<'_>) -> Result<Resp
     let period = break_period(call.request)?;
     service.lease_blob(call, |lease, now, _| {
         let remaining = lease.break_lease(now, period)?;
-        // Rounded up, so that the lease is free after these seconds.
+        // The seconds are rounded up, so the lease is free once they have passed.
         let seconds = remaining.as_secs() + u64::from(remaining.subsec_nanos() > 0);
         Ok((202, Some(("x-ms-lease-time", seconds.to_string()))))
     })
@@ -235,7 +236,8 @@ type LeaseResult = (u16, Option<(&'static str, String)>);
 
 impl Service {
     /// Performs `action` on the lease of the blob. The action gets the lease, the time, and a
-    /// generated id for a lease without a proposed one. The blob's ETag and date do not change.
+    /// generated id, which it uses if the client proposes none. The blob's ETag and date do not
+    /// change.
     ///
     /// The conditions are checked before the lease, unlike in the other operations on blobs. The
     /// service's order of the two checks is not documented for Lease Blob.

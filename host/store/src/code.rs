@@ -52,7 +52,7 @@ codes! {
     MetadataTooLarge 400 "The size of the specified metadata exceeds the maximum size permitted.",
     MissingContentLengthHeader 411 "The Content-Length header was not specified.",
     RequestBodyTooLarge 413 "The request body is too large and exceeds the maximum permissible limit.",
-    UnsupportedHttpVerb 405 "The resource doesn't support specified Http Verb.",
+    UnsupportedHttpVerb 405 "The resource doesn't support specified Http OperationKind.",
     ContainerNotFound 404 "The specified container does not exist.",
     BlobNotFound 404 "The specified blob does not exist.",
     ContainerAlreadyExists 409 "The specified container already exists.",
@@ -189,7 +189,7 @@ pub(super) fn escape_xml(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // XML 1.0 does not allow other control characters, not even escaped.
+            // XML 1.0 does not allow most other control characters, not even escaped.
             letter if letter.is_control() && !matches!(letter, '\n' | '\t') => {
                 escaped.push('\u{fffd}')
             }

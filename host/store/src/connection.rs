@@ -21,7 +21,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum time of a head, from its first byte to its last.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time for which a client may send and accept no byte during a request.
+/// Maximum wait for the next bytes of a body, and maximum time of one write.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum time of a body, from its first byte to its last.
@@ -324,7 +324,7 @@ mod tests {
             body = connection.read_body(Framing::Length(60 * 60), false) => {
                 assert!(matches!(body, Err(RequestError::Refused(StatusCode::REQUEST_TIMEOUT))));
             }
-            () = send_slowly(client) => panic!("it is still waited for"),
+            () = send_slowly(client) => panic!("reading the body did not time out"),
         }
     }
 
@@ -333,7 +333,7 @@ mod tests {
         let (mut connection, client) = connect().await;
         tokio::select! {
             () = connection.drain() => {}
-            () = send_slowly(client) => panic!("it is still read"),
+            () = send_slowly(client) => panic!("draining did not time out"),
         }
     }
 }

@@ -20,7 +20,7 @@ use super::code::Failure;
 use super::headers::{check_common, version};
 use super::operation::Operation;
 use super::service::{Call, Entry, Service};
-use super::wire::{Now, Request, Response, Verb};
+use super::wire::{Now, OperationKind, Request, Response};
 
 const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
 
@@ -38,7 +38,7 @@ impl Service {
             Ok((access, version))
         });
         let version = admitted.as_ref().ok().map(|(_, version)| version.clone());
-        let verb = operation.as_ref().map_or(Verb::Other, |operation| operation.verb);
+        let verb = operation.as_ref().map_or(OperationKind::Other, |operation| operation.verb);
         let outcome = admitted.and_then(|(access, _)| {
             let operation = operation?;
             operation.check(&address, request)?;
@@ -84,7 +84,7 @@ impl Service {
         let container_key = (address.account.clone(), container.to_owned());
         // The service's order of this check and the conditions is not documented. Rights come first
         // here, as everywhere.
-        if operation.verb == Verb::PutBlob && self.blob(&container_key, name).is_ok() {
+        if operation.verb == OperationKind::PutBlob && self.blob(&container_key, name).is_ok() {
             access.authorize_overwrite()?;
         }
         (operation.run)(self, &Call { now, request, address, container_key, blob_name: name })

@@ -40,8 +40,8 @@ impl Response {
 
 /// Checks the parts that all operations have in common: `timeout`, and the length of the body.
 pub(super) fn check_common(request: &Request, address: &Address) -> Result<(), Failure> {
-    // The service reduces larger values to 30 s. Requests are handled at once here, so any number
-    // is accepted.
+    // The service limits the value to 30 s. Requests are handled at once here, so any number is
+    // accepted.
     if let Some(timeout) = address.parameter("timeout")
         && timeout.parse::<u32>().is_err()
     {
@@ -56,8 +56,8 @@ pub(super) fn version<'a>(
     request: &'a Request,
     sas_version: Option<&'a str>,
 ) -> Result<&'a str, Failure> {
-    // The reference requires the header of every other authorized request. The service has a
-    // default version, in which leases work as before 2012. The store does not support it.
+    // The reference requires the header of every authorized request without a SAS. The service has
+    // a default version, in which leases work as before 2012. The store does not support it.
     let Some(version) = request.header(VERSION) else {
         return sas_version.ok_or_else(|| Failure::missing(VERSION));
     };
@@ -70,8 +70,8 @@ pub(super) fn version<'a>(
     Ok(version)
 }
 
-/// Checks the size of the body. A PUT needs `Content-Length` unless its body is chunked; Put Blob
-/// needs it in any case, which is checked there.
+/// Checks the size of the body. A PUT needs `Content-Length` unless its body is chunked. Put Blob
+/// always needs it, and checks that itself.
 fn check_content_length(request: &Request) -> Result<(), Failure> {
     const NAME: &str = "content-length";
     if request.body.len() > MAX_BODY {
@@ -214,7 +214,7 @@ impl Conditions {
     /// ETags.
     pub(super) fn for_read(request: &Request) -> Result<Conditions, Failure> {
         let conditions = Conditions::parse(request)?;
-        // Not in the reference; observed in the service in the tests of Azure's command line.
+        // The reference does not mention this refusal; the tests of Azure's command line show it.
         if conditions.if_none_match == Some(Etags::Any) {
             return Err(Code::UnsatisfiableCondition.into());
         }

@@ -282,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_proposal_every_acquire_is_another() {
+    fn an_acquire_without_a_proposal_is_never_by_the_holder() {
         let mut lease = leased(Some(LENGTH));
-        // Even if the service would generate the same id again.
+        // The generated id is the holder's, but the client has not proposed it.
         assert_eq!(
             lease.acquire(Duration::ZERO, None, id(1), None),
             Err(Code::LeaseAlreadyPresent)

@@ -4,8 +4,8 @@
 //! It replaces the service in the demo, the tests and the simulation. So these need no account, and
 //! no Node.js for an emulator. It models the *service* as Microsoft documents it, and as
 //! Microsoft's own live tests expect it (see `tests/matrix.rs`). The leases of the emulator Azurite
-//! differ. It supports the requests of elections and of tests of lease code, with or without an
-//! SDK. Everything else of Blob Storage is refused with 501 (see [`Service`]).
+//! differ. The store supports the requests that elections and tests of lease code send, with or
+//! without an SDK. Everything else of Blob Storage is refused with 501 (see [`Service`]).
 //!
 //! [`Service::handle`] is a function of its state, the time and the request. It has no I/O, clock
 //! or hidden randomness, so a run can be repeated exactly. [`serve_with_clock`] and [`Store`] only
@@ -48,4 +48,4 @@ pub use lease::State as LeaseState;
 pub use operation::help;
 pub use server::{Store, run, serve_with_clock, system_clock};
 pub use service::{Entry, Log, Service};
-pub use wire::{Clock, MAX_BODY, Now, Request, Response, Verb};
+pub use wire::{Clock, MAX_BODY, Now, OperationKind, Request, Response};

@@ -257,8 +257,8 @@ fn element(name: &str, value: &str) -> String {
     format!("<{name}>{}</{name}>", escape_xml(value))
 }
 
-/// Returns the element of a blob's name. A name with a character that XML cannot carry is
-/// percent-encoded and marked (REST reference: *List Blobs*, `Encoded`).
+/// Returns an element with a blob's name or a part of one. A name with a character that XML cannot
+/// carry is percent-encoded and marked (REST reference: *List Blobs*, `Encoded`).
 fn name_element(element_name: &str, value: &str) -> String {
     let is_unencodable =
         |letter: char| letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}');
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn flat_and_by_prefix_and_up_to_a_delimiter() {
+    fn a_list_can_have_a_prefix_and_a_delimiter() {
         assert_eq!(page("", "", "", 99), ("a b/1 b/2 b/3/x c/d/1 c/e d".to_owned(), None));
         assert_eq!(page("b/", "", "", 99), ("b/1 b/2 b/3/x".to_owned(), None));
         assert_eq!(page("", "/", "", 99), ("a b/ c/ d".to_owned(), None));

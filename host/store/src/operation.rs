@@ -8,7 +8,7 @@ use super::address::{Address, Resource};
 use super::blobs::{acquire, break_lease, change, release, renew};
 use super::code::{Code, Failure};
 use super::service::{Call, Service};
-use super::wire::{Request, Response, Verb};
+use super::wire::{OperationKind, Request, Response};
 
 /// The target of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ enum Target {
 /// A supported operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
-    pub(super) verb: Verb,
+    pub(super) verb: OperationKind,
     /// The title in the REST reference.
     title: &'static str,
     target: Target,
@@ -87,7 +87,7 @@ const PUT: &[&str] = &["PUT"];
 
 /// Defaults of the rows, by target.
 const ACCOUNT: Operation = Operation {
-    verb: Verb::Other,
+    verb: OperationKind::Other,
     title: "",
     target: Target::Account,
     methods: GET,
@@ -107,7 +107,7 @@ const LEASE_BLOB: Operation = Operation { comp: "lease", headers: &[LEASE, CONDI
 /// All supported operations.
 const OPERATIONS: &[Operation] = &[
     Operation {
-        verb: Verb::GetAccount,
+        verb: OperationKind::GetAccount,
         title: "Get Account Information",
         methods: READ,
         comp: "properties",
@@ -115,7 +115,7 @@ const OPERATIONS: &[Operation] = &[
         ..ACCOUNT
     },
     Operation {
-        verb: Verb::ListContainers,
+        verb: OperationKind::ListContainers,
         title: "List Containers",
         comp: "list",
         parameters: &["prefix", "marker", "maxresults", "include"],
@@ -124,7 +124,7 @@ const OPERATIONS: &[Operation] = &[
         ..ACCOUNT
     },
     Operation {
-        verb: Verb::CreateContainer,
+        verb: OperationKind::CreateContainer,
         title: "Create Container",
         methods: PUT,
         headers: &[METADATA],
@@ -133,7 +133,7 @@ const OPERATIONS: &[Operation] = &[
         ..CONTAINER
     },
     Operation {
-        verb: Verb::GetContainer,
+        verb: OperationKind::GetContainer,
         title: "Get Container Properties",
         methods: READ,
         required_right: ('c', "r"),
@@ -141,7 +141,7 @@ const OPERATIONS: &[Operation] = &[
         ..CONTAINER
     },
     Operation {
-        verb: Verb::DeleteContainer,
+        verb: OperationKind::DeleteContainer,
         title: "Delete Container",
         methods: &["DELETE"],
         headers: &[&["If-Modified-Since", "If-Unmodified-Since"]],
@@ -150,7 +150,7 @@ const OPERATIONS: &[Operation] = &[
         ..CONTAINER
     },
     Operation {
-        verb: Verb::ListBlobs,
+        verb: OperationKind::ListBlobs,
         title: "List Blobs",
         comp: "list",
         parameters: &["prefix", "delimiter", "marker", "maxresults", "include"],
@@ -159,7 +159,7 @@ const OPERATIONS: &[Operation] = &[
         ..CONTAINER
     },
     Operation {
-        verb: Verb::PutBlob,
+        verb: OperationKind::PutBlob,
         title: "Put Blob",
         headers: &[&["Content-MD5", "x-ms-blob-type"], PROPERTIES, METADATA, LEASE_ID, CONDITIONS],
         required_right: ('o', "cw"),
@@ -167,7 +167,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: Verb::GetBlob,
+        verb: OperationKind::GetBlob,
         title: "Get Blob",
         methods: GET,
         headers: &[&["Range", "x-ms-range"], LEASE_ID, CONDITIONS],
@@ -176,7 +176,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: Verb::HeadBlob,
+        verb: OperationKind::HeadBlob,
         title: "Get Blob Properties",
         methods: &["HEAD"],
         headers: &[LEASE_ID, CONDITIONS],
@@ -185,7 +185,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: Verb::GetMetadata,
+        verb: OperationKind::GetMetadata,
         title: "Get Blob Metadata",
         methods: READ,
         comp: "metadata",
@@ -195,7 +195,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: Verb::DeleteBlob,
+        verb: OperationKind::DeleteBlob,
         title: "Delete Blob",
         methods: &["DELETE"],
         headers: &[LEASE_ID, CONDITIONS],
@@ -204,7 +204,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: Verb::SetMetadata,
+        verb: OperationKind::SetMetadata,
         title: "Set Blob Metadata",
         comp: "metadata",
         headers: &[METADATA, LEASE_ID, CONDITIONS],
@@ -212,35 +212,35 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: Verb::Acquire,
+        verb: OperationKind::Acquire,
         title: "Lease Blob: acquire",
         action: "acquire",
         run: acquire,
         ..LEASE_BLOB
     },
     Operation {
-        verb: Verb::Renew,
+        verb: OperationKind::Renew,
         title: "Lease Blob: renew",
         action: "renew",
         run: renew,
         ..LEASE_BLOB
     },
     Operation {
-        verb: Verb::Change,
+        verb: OperationKind::Change,
         title: "Lease Blob: change",
         action: "change",
         run: change,
         ..LEASE_BLOB
     },
     Operation {
-        verb: Verb::Release,
+        verb: OperationKind::Release,
         title: "Lease Blob: release",
         action: "release",
         run: release,
         ..LEASE_BLOB
     },
     Operation {
-        verb: Verb::Break,
+        verb: OperationKind::Break,
         title: "Lease Blob: break",
         action: "break",
         run: break_lease,
@@ -290,14 +290,14 @@ const UNSUPPORTED: &[(Target, &str, &str)] = &[
     (Target::Blob, "undelete", "Undelete Blob"),
 ];
 
-impl Verb {
+impl OperationKind {
     /// Returns the title in the REST reference.
     pub fn name(self) -> &'static str {
         OPERATIONS.iter().find(|row| row.verb == self).map_or("other", |row| row.title)
     }
 }
 
-impl std::fmt::Display for Verb {
+impl std::fmt::Display for OperationKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
@@ -408,8 +408,8 @@ pub fn help() -> String {
     titles.dedup();
     let titles = titles.join(", ");
     format!(
-        "It has one account, the emulators' own: clients reach it on port 10000 with the \
-         connection string UseDevelopmentStorage=true. All data is lost when it ends.\n\n\
+        "The store has one account, that of the emulators: clients reach it on port 10000 with the \
+         connection string UseDevelopmentStorage=true. All data is lost when the store ends.\n\n\
          It supports: {titles}.\n\n\
          Everything else of the Blob service is refused with 501 NotImplemented, and the message names it: block \
          lists, snapshots, copies, tags, versions, append and page blobs, leases of containers, and others. An SDK \
@@ -487,8 +487,9 @@ mod tests {
 
     #[test]
     fn supported_operations_are_not_listed_as_unsupported() {
-        for (on, comp, title) in UNSUPPORTED {
-            let is_supported = OPERATIONS.iter().any(|row| row.target == *on && row.comp == *comp);
+        for (target, comp, title) in UNSUPPORTED {
+            let is_supported =
+                OPERATIONS.iter().any(|row| row.target == *target && row.comp == *comp);
             // The properties of the account and of its Blob service differ only in `restype`.
             assert!(!is_supported || *comp == "properties", "{title}");
         }

@@ -88,7 +88,7 @@ impl SasParameters {
         }
     }
 
-    /// Returns the token, signed with a key of the account of that name.
+    /// Returns the token for `account`, signed with `key`.
     pub fn sign(&self, account: &str, key: &Key) -> Token {
         let format_time = |time: DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Secs, true);
         let mut pairs = vec![("sv", self.version.clone())];

@@ -98,7 +98,7 @@ pub async fn run(listen: SocketAddr, mut accounts: Vec<Account>) -> io::Result<S
 /// A store that runs in the background. When it is dropped, it closes idle connections and ends
 /// after the requests in progress.
 #[derive(Debug)]
-#[must_use = "it ends when it is dropped"]
+#[must_use = "the store ends when it is dropped"]
 pub struct Store {
     address: SocketAddr,
     service: Arc<Mutex<Service>>,
@@ -130,7 +130,7 @@ impl Store {
         let address = listener.local_addr()?;
         let service = Arc::new(Mutex::new(service));
         let (shutdown, receiver) = oneshot::channel::<()>();
-        // Also completes when the store drops the sender.
+        // Completes when the sender is dropped, by `stop` or with the store.
         let shutdown_requested = async move { drop(receiver.await) };
         let task = tokio::spawn(serve_with_clock(
             clock,

@@ -11,16 +11,16 @@ use super::address::Address;
 use super::blob::{Blob, Container, ContainerKey};
 use super::code::Code;
 use super::lease::State;
-use super::wire::{Now, Request, Verb};
+use super::wire::{Now, OperationKind, Request};
 
 /// Maximum number of entries in the log.
 const MAX_ENTRIES: usize = 10_000;
 
 /// The blob service of some accounts, with all of its state in memory.
 ///
-/// `tenure store --help` lists the supported operations. It accepts Shared Key, and shared access
-/// signatures by an account's key. It answers features of Azure that it lacks with 501, and ignores
-/// nothing that has an effect in Azure.
+/// `tenure store --help` lists the supported operations. The service accepts Shared Key, and shared
+/// access signatures by an account's key. It refuses features of Azure that it lacks with 501, and
+/// ignores nothing that has an effect in Azure.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub(super) accounts: Vec<Account>,
@@ -96,8 +96,9 @@ impl Service {
         hasher.finish()
     }
 
-    /// Clears the log, and restarts the generator of ids and ETags with `seed`. Then earlier
-    /// requests without an effect make no difference to the service. A reused seed repeats ETags.
+    /// Clears the log, and restarts the generator of ids and ETags with `seed`. After that,
+    /// earlier requests matter only by their effect on containers, blobs and leases. A reused seed
+    /// repeats ETags.
     pub fn reset(&mut self, seed: u64) {
         self.generator = Generator::new(seed);
         self.log = Log::default();
@@ -117,12 +118,12 @@ impl Service {
 /// One handled request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The time by the `elapsed` of the service's clock.
+    /// The time of handling, by [`Now::elapsed`].
     pub at: Duration,
     /// The first 16 characters of the HTTP method.
     pub method: String,
     /// The operation.
-    pub verb: Verb,
+    pub verb: OperationKind,
     /// The account; empty if it does not exist.
     pub account: String,
     /// The container; empty if the address has none.
@@ -139,7 +140,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     entries: VecDeque<Entry>,
-    counts: BTreeMap<(Verb, u16), u64>,
+    counts: BTreeMap<(OperationKind, u16), u64>,
 }
 
 impl Log {
@@ -149,12 +150,12 @@ impl Log {
     }
 
     /// Returns the number of requests of this operation, whatever the response.
-    pub fn count(&self, verb: Verb) -> u64 {
+    pub fn count(&self, verb: OperationKind) -> u64 {
         self.counts.iter().filter(|((known, _), _)| *known == verb).map(|(_, count)| count).sum()
     }
 
     /// Returns the number of requests of this operation with this status.
-    pub fn count_with_status(&self, verb: Verb, status: u16) -> u64 {
+    pub fn count_with_status(&self, verb: OperationKind, status: u16) -> u64 {
         self.counts.get(&(verb, status)).copied().unwrap_or(0)
     }
 
@@ -232,7 +233,7 @@ mod tests {
             log.add(Entry {
                 at: Duration::from_secs(number),
                 method: "PUT".to_owned(),
-                verb: Verb::Acquire,
+                verb: OperationKind::Acquire,
                 account: String::new(),
                 container: String::new(),
                 blob: String::new(),
@@ -242,9 +243,9 @@ mod tests {
         }
         assert_eq!(log.entries().count(), MAX_ENTRIES);
         assert_eq!(log.entries().next().map(|entry| entry.at), Some(Duration::from_secs(5)));
-        assert_eq!(log.count(Verb::Acquire), MAX_ENTRIES as u64 + 5);
-        assert_eq!(log.count_with_status(Verb::Acquire, 409), MAX_ENTRIES as u64 / 2 + 2);
-        assert_eq!(log.count(Verb::Renew), 0);
+        assert_eq!(log.count(OperationKind::Acquire), MAX_ENTRIES as u64 + 5);
+        assert_eq!(log.count_with_status(OperationKind::Acquire, 409), MAX_ENTRIES as u64 / 2 + 2);
+        assert_eq!(log.count(OperationKind::Renew), 0);
     }
 
     #[test]

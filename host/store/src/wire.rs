@@ -160,7 +160,7 @@ impl Response {
 /// The kind of an operation of the store, for counts and rights. This is not the HTTP method, which
 /// several operations share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verb {
+pub enum OperationKind {
     /// Get Account Information.
     GetAccount,
     /// List Containers.

@@ -1,14 +1,14 @@
 //! Supervisor of one command: starts the command, and stops it in time even if the runner is dead
 //! or frozen.
 //!
-//! The supervisor is the parent of the command, so no command runs without it. If the runner is
+//! The supervisor is the parent of the command, so no command starts without one. If the runner is
 //! killed during the start, the connection ends, and the supervisor kills the command or does not
 //! start it. It also adopts processes that lose their parent, so it observes the end of each
 //! process of the command. Until it reaps them, their process ids cannot denote other processes.
 //!
 //! It has its own process group. It therefore receives neither the terminal's signals to the
 //! runner's group nor the command's signals to its own group. It receives signals to all processes
-//! of a service, and ignores them.
+//! of a service, and catches them without effect.
 
 use super::connection::{self, CommandExit, Order, Report, this_program, to_line};
 use super::terminal::Foreground;
@@ -34,6 +34,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// busy machine.
 pub const KILL_SLACK: Duration = Duration::from_millis(500);
 
+/// Shortest time from SIGTERM to the end of leadership, even if the stop time is shorter. SIGTERM
+/// then comes 50 ms before SIGKILL.
+pub const MIN_STOP_TIME: Duration = KILL_SLACK.saturating_add(Duration::from_millis(50));
+
 /// Default time from SIGTERM to the end of leadership.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
 
@@ -44,7 +48,7 @@ const ATTACHED: &str = "attached";
 const DETACHED: &str = "detached";
 
 /// True once [`supervisor_main`] was called.
-static SUPERVISES: AtomicBool = AtomicBool::new(false);
+static MAIN_WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
 /// A program with its arguments.
 #[derive(Clone, Debug)]
@@ -64,7 +68,7 @@ pub struct Program {
 /// (`tenure::handler::CommandHandler`). The supervisor of a command is another process of the same
 /// program.
 pub fn supervisor_main() {
-    SUPERVISES.store(true, Ordering::Relaxed);
+    MAIN_WAS_CALLED.store(true, Ordering::Relaxed);
     let mut args = std::env::args_os().skip(1);
     if args.next().is_none_or(|first| first != SUPERVISE) {
         return;
@@ -84,7 +88,7 @@ pub fn supervisor_main() {
 
 /// Returns true if this program has called [`supervisor_main`], so that it can run commands.
 pub fn has_supervisor_main() -> bool {
-    SUPERVISES.load(Ordering::Relaxed)
+    MAIN_WAS_CALLED.load(Ordering::Relaxed)
 }
 
 /// Starts the supervisor of a command with this environment. The supervisor starts the command when
@@ -128,7 +132,7 @@ fn read_arguments(
         let program = Program { file, name, arguments: args.by_ref().collect() };
         Some((program, Duration::from_millis(stop_time), attached))
     };
-    parse().ok_or_else(|| io::Error::other("its arguments are not those of a supervisor"))
+    parse().ok_or_else(|| io::Error::other("the supervisor got invalid arguments"))
 }
 
 /// Interval between checks for a process group whose last members are not children of this process.
@@ -320,19 +324,20 @@ enum Action {
     Kill,
 }
 
-/// Deadlines of the work. All instants are of one clock.
+/// Deadlines of the work, on the clock of [`shared`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     /// End of leadership or of the grace period, as currently known.
     until: Duration,
     /// End of the turn's time limit.
     limit: Option<Duration>,
-    /// Time from SIGTERM to SIGKILL.
+    /// Time from SIGTERM to the end of leadership or, after the time limit, to SIGKILL.
     stop_time: Duration,
 }
 
 impl Bounds {
-    /// Returns the instant of SIGKILL. `sigterm_sent` is the instant at which SIGTERM was sent.
+    /// Returns the instant of SIGKILL. `sigterm_sent` is the instant at which SIGTERM was sent, if
+    /// it was. After a SIGTERM for the time limit, at most the stop time remains.
     fn sigkill_at(self, sigterm_sent: Option<Duration>) -> Duration {
         let before_lease_end = self.until.saturating_sub(KILL_SLACK);
         match sigterm_sent {
@@ -345,7 +350,7 @@ impl Bounds {
 
     /// Returns the instant of SIGTERM.
     fn sigterm_at(self) -> Duration {
-        let before_lease_end = self.until.saturating_sub(self.stop_time);
+        let before_lease_end = self.until.saturating_sub(self.stop_time.max(MIN_STOP_TIME));
         self.limit.map_or(before_lease_end, |limit| limit.min(before_lease_end))
     }
 
@@ -366,8 +371,7 @@ fn next_action(now: Duration, bounds: Bounds, sigterm_sent: Option<Duration>) ->
     } else if now >= sigterm_at {
         Action::Terminate
     } else {
-        // A stop time below the slack leaves no time for SIGTERM.
-        Action::Wait(sigterm_at.min(sigkill_at))
+        Action::Wait(sigterm_at)
     }
 }
 
@@ -461,7 +465,7 @@ mod plan_tests {
     }
 
     #[test]
-    fn a_leadership_that_goes_on_puts_both_off_and_one_that_is_over_kills() {
+    fn an_extended_leadership_postpones_both_signals_and_an_ended_one_kills() {
         assert_eq!(
             next_action(ms(8_000), until(16_000, STOP_TIME), None),
             Action::Wait(ms(13_000))
@@ -476,9 +480,16 @@ mod plan_tests {
     }
 
     #[test]
-    fn a_short_stop_time_does_not_eat_up_the_slack() {
-        assert_eq!(next_action(ms(0), until(12_000, ms(100)), None), Action::Wait(ms(11_500)));
-        assert_eq!(next_action(ms(11_500), until(12_000, ms(100)), None), Action::Kill);
+    fn a_short_stop_time_leaves_time_for_sigterm_and_the_slack() {
+        for stop_time in [100, 300, 550] {
+            let at = |now, sent: Option<u64>| {
+                next_action(ms(now), until(12_000, ms(stop_time)), sent.map(ms))
+            };
+            assert_eq!(at(0, None), Action::Wait(ms(11_450)));
+            assert_eq!(at(11_450, None), Action::Terminate);
+            assert_eq!(at(11_450, Some(11_450)), Action::Wait(ms(11_500)));
+            assert_eq!(at(11_500, Some(11_450)), Action::Kill);
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! instead of remaining times. A line that was in the socket while the machine was suspended would
 //! otherwise grant the work too much time.
 //!
-//! A child process gets its end as its standard input, because it could inherit another descriptor
-//! only with unsafe code. The real standard input can be sent over the socket.
+//! A child process gets its end of the socket as standard input, because it could inherit another
+//! descriptor only with unsafe code. The real standard input can be sent over the socket.
 
 use super::tree::ProcessEnd;
 use rustix::cmsg_space;
@@ -26,8 +26,8 @@ use std::time::Duration;
 use tenure_clock::shared::now;
 use tenure_core::Request;
 
-/// Returns this process's end, and the end for the standard input of a child. With `stdin`, the
-/// child can [receive](inherited_with_stdin) the standard input of this process.
+/// Creates a socket pair: this process's end, and the end for the standard input of a child. With
+/// `stdin`, the child can [receive](inherited_with_stdin) the standard input of this process.
 pub(super) fn pair(stdin: bool) -> io::Result<(UnixStream, Stdio)> {
     let (ours, theirs) = UnixStream::pair()?;
     if stdin {
@@ -172,8 +172,8 @@ pub struct Candidate {
     pub name: String,
 }
 
-/// Subject of a last will. Wills are sent in this order. By the time other members notice that a
-/// sign was deleted, the leases have been released.
+/// Subject of a last will. Wills are sent in the order of these variants. By the time other members
+/// notice that a sign was deleted, the leases have been released.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WillSubject {
     /// Sign of life of the process as a member for shares of that election. The will deletes it.

@@ -30,7 +30,8 @@ mod terminal;
 mod tree;
 
 pub use command::{
-    KILL_SLACK, Program, STOP_TIME, has_supervisor_main, is_ignored, start, supervisor_main,
+    KILL_SLACK, MIN_STOP_TIME, Program, STOP_TIME, has_supervisor_main, is_ignored, start,
+    supervisor_main,
 };
 pub use connection::{
     Candidate, CommandExit, LastWill, Order, Report, WillSubject, from_line, round_trips, to_line,

@@ -6,7 +6,7 @@ use super::connection::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -31,9 +31,6 @@ const POLL_TIMEOUT: Option<Timespec> = match cfg!(target_os = "linux") {
     false => Some(Timespec { tv_sec: 0, tv_nsec: 200_000_000 }),
 };
 
-/// Maximum number of queued lines for the service manager.
-const MAX_NOTIFICATIONS: usize = 64;
-
 /// A runner that has had a supervisor since its start.
 #[derive(Debug)]
 pub struct Supervised {
@@ -45,7 +42,7 @@ impl Supervised {
     /// Connects this process with its supervisor, whose id
     /// [`supervise_runner`](super::supervise_runner) passed on.
     ///
-    /// It restores the real standard input of this process. From then on this process does not
+    /// Also restores the real standard input of this process. From then on this process does not
     /// outlive the supervisor.
     ///
     /// # Errors
@@ -66,7 +63,7 @@ impl Supervised {
 
     /// Kills this process when its supervisor dies. Its work then dies too, and the lease expires.
     fn die_with_supervisor(&self) -> io::Result<()> {
-        // Works even if this process is frozen, or no thread can be started.
+        // The death signal works even if this process is frozen, or no thread can be started.
         #[cfg(target_os = "linux")]
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(self.supervisor) {
@@ -80,7 +77,7 @@ impl Supervised {
         Ok(())
     }
 
-    /// Returns the id of the process that a service manager knows.
+    /// Returns the process id of the supervisor, which is the process that a service manager knows.
     #[must_use]
     pub fn supervisor(&self) -> u32 {
         self.supervisor.as_raw_nonzero().get().unsigned_abs()
@@ -97,9 +94,8 @@ impl Supervised {
         let unreachable = |error| format!("the supervisor cannot be reached: {error}");
         let (answers, messages) = socket.map_err(unreachable)?.into_split();
         let link = Arc::new(Link::default());
-        link.pending().lines.push_back(to_line(&ToSupervisor::Begin(begin_message)));
+        link.pending().begin = Some(to_line(&ToSupervisor::Begin(begin_message)));
         let supervisor = self.supervisor;
-        // The signal has no effect on a supervisor that does not handle it.
         let wake_supervisor = move || {
             let _ = kill_process(supervisor, WAKE_SIGNAL);
         };
@@ -143,7 +139,7 @@ fn die() {
 }
 
 /// Connection to the runner's supervisor. The queue is bounded: it keeps only the newest will of
-/// each candidate.
+/// each candidate, and the newest value of each variable for the service manager.
 #[derive(Default)]
 pub struct Link {
     pending: Mutex<PendingMessages>,
@@ -156,7 +152,10 @@ pub struct Link {
 
 #[derive(Default)]
 struct PendingMessages {
-    lines: VecDeque<String>,
+    /// First line. Sent before the others, except for requests to end adopted processes.
+    begin: Option<String>,
+    /// Notification for the service manager: the newest assignment to each variable, by variable.
+    notification: BTreeMap<String, String>,
     /// Number of the next candidate.
     next_number: usize,
     /// Candidates to report, by number. `None` if the candidate has left.
@@ -198,9 +197,15 @@ impl PendingMessages {
             |(number, candidate)| to_line(&ToSupervisor::Candidate { number, candidate });
         let will_line = |(subject, will)| to_line(&ToSupervisor::Will { subject, will });
         // A candidate is sent before its will.
-        let next =
-            self.lines.pop_front().or_else(|| self.candidates.pop_first().map(candidate_line));
+        let next = self.begin.take().or_else(|| self.next_notification());
+        let next = next.or_else(|| self.candidates.pop_first().map(candidate_line));
         next.or_else(|| self.wills.pop_first().map(will_line))
+    }
+
+    fn next_notification(&mut self) -> Option<String> {
+        let assignments: Vec<_> = std::mem::take(&mut self.notification).into_values().collect();
+        let message = || to_line(&ToSupervisor::Notify(assignments.join("\n")));
+        (!assignments.is_empty()).then(message)
     }
 }
 
@@ -312,15 +317,15 @@ impl Link {
     }
 
     /// Sends a message to the service manager through the supervisor.
-    pub fn notify(&self, message: String) {
+    ///
+    /// Each line of the message assigns a variable. While the supervisor is not reading, messages
+    /// are merged, so that `READY=1` and `STOPPING=1` are never lost.
+    pub fn notify(&self, message: &str) {
         self.update(|pending| {
-            // The supervisor is not reading, so the oldest message is dropped. Its variables are
-            // lost, unless a newer message sets them again. The line at index 0 stays, because it
-            // may be `Begin`.
-            if pending.lines.len() == MAX_NOTIFICATIONS {
-                pending.lines.remove(1);
+            for assignment in message.lines() {
+                let variable = assignment.split('=').next().unwrap_or_default();
+                pending.notification.insert(variable.to_owned(), assignment.to_owned());
             }
-            pending.lines.push_back(to_line(&ToSupervisor::Notify(message)));
         });
     }
 
@@ -409,7 +414,7 @@ mod tests {
         assert_eq!(next(&link), Some((lease_subject(0), Some("http://two".into()))));
         assert_eq!(next(&link), Some((lease_subject(1), Some("http://other".into()))));
         step(0, leading(), None);
-        assert_eq!(next(&link), None, "it holds");
+        assert_eq!(next(&link), None, "the earlier will remains valid");
         step(0, Role::Undecided, None);
         step(0, Role::Left, None);
         assert_eq!(next(&link), Some((lease_subject(0), None)));
@@ -506,16 +511,19 @@ mod tests {
     }
 
     #[test]
-    fn notifications_to_a_stalled_supervisor_are_bounded() {
+    fn notifications_to_a_stalled_supervisor_are_merged() {
         let link = Link::default();
-        link.pending().lines.push_back("first".into());
+        link.notify("READY=1\nSTATUS=starting");
+        link.pending().begin = Some("first".into());
         for number in 0..1_000 {
-            link.notify(number.to_string());
+            link.notify(&format!("STATUS={number}\nWATCHDOG=1"));
         }
-        let pending = link.pending();
-        assert_eq!(pending.lines.len(), MAX_NOTIFICATIONS);
-        assert_eq!(pending.lines[0], "first");
-        assert!(pending.lines[MAX_NOTIFICATIONS - 1].contains("999"));
+        link.notify("STOPPING=1");
+        let next = || link.pending().next().map(|(line, _)| line);
+        assert_eq!(next().as_deref(), Some("first"));
+        let merged = "READY=1\nSTATUS=999\nSTOPPING=1\nWATCHDOG=1";
+        assert_eq!(next(), Some(to_line(&ToSupervisor::Notify(merged.into()))));
+        assert_eq!(next(), None);
     }
 
     #[tokio::test]
@@ -525,13 +533,13 @@ mod tests {
         let (link, woken) = (Arc::new(Link::default()), Arc::new(Notify::new()));
         let wake = woken.clone();
         tokio::spawn(link.clone().deliver(ours, move || wake.notify_one()));
-        link.notify("one".to_owned());
+        link.notify("one");
         let mut line = [0; 1024];
         let read = theirs.read(&mut line).await.unwrap();
         assert!(timeout(Duration::ZERO, woken.notified()).await.is_err(), "there is room");
         // More than a socket holds.
         let long = "x".repeat(4 * 1024 * 1024);
-        link.notify(long.clone());
+        link.notify(&long);
         woken.notified().await;
         let mut received = Vec::new();
         while !received.ends_with(b"\n") {

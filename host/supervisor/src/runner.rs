@@ -85,7 +85,7 @@ pub async fn supervise_runner(
     // Without adoption, the end of the runner's work could not be observed.
     adopt_orphans()?;
     let (socket, theirs) = pair(true)?;
-    // Writing an answer does not block, even if the runner does not read.
+    // The socket is non-blocking, so an answer never waits for a runner that does not read.
     let answers = socket.try_clone()?;
     let mut messages = BufReader::new(UnixStream::from_std(socket)?).lines();
     // The start comes last. After an error the caller runs the elections itself, and must be the
@@ -210,7 +210,7 @@ impl RunnerState {
         while let Ok(Some(text)) = &line {
             bytes += text.len();
             self.apply(text, notify);
-            // Returns to the loop to handle signals.
+            // The caller's loop must handle signals in between.
             if bytes > MAX_BATCH {
                 break;
             }
@@ -289,7 +289,8 @@ struct ReadPacing {
 }
 
 impl ReadPacing {
-    /// Records that `bytes` were read at `now`.
+    /// Records that `bytes` were read at `now`. The next read is due before [`SOCKET_ROOM`] is full
+    /// at that rate.
     fn on_read(&mut self, bytes: usize, now: Duration) {
         let elapsed = now.saturating_sub(self.last_read_at);
         let reads_per_room = u32::try_from(SOCKET_ROOM / bytes.max(1)).unwrap_or(u32::MAX);

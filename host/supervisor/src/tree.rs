@@ -43,7 +43,8 @@ pub(super) struct ProcessTree {
     /// End of the leader. Its id may then belong to another process, unless its group still has
     /// processes.
     ended: Option<ProcessEnd>,
-    /// Earlier children of this process, started by the program that executed this one.
+    /// Children that this process had before the start: the program that executed this one started
+    /// them.
     other_children: Vec<Pid>,
 }
 
@@ -62,7 +63,7 @@ impl ProcessTree {
         let other_children = list_children(getpid())?.ids;
         let child = command.spawn()?;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let leader = id.ok_or_else(|| io::Error::other("it has no process id"))?;
+        let leader = id.ok_or_else(|| io::Error::other("the started process has no process id"))?;
         Ok(Self { leader, ended: None, other_children })
     }
 
@@ -121,8 +122,8 @@ impl ProcessTree {
             return;
         }
         let _ = kill_process_group(self.leader, signal);
-        // The leader may have changed to another group. If it returns meanwhile, a kill is still
-        // correct, but other signals would arrive twice.
+        // A leader that has changed to another group needs its own signal. A second SIGKILL does no
+        // harm, but other signals must not arrive twice.
         if signal == Signal::KILL || getpgid(Some(self.leader)) != Ok(self.leader) {
             let _ = kill_process(self.leader, signal);
         }
@@ -184,7 +185,7 @@ impl ProcessTree {
                 Ok(Some((id, status))) if id == self.leader => {
                     self.ended = Some(process_end(status))
                 }
-                // Its number may be reused from here on.
+                // The child's number may be reused from here on.
                 Ok(Some((id, _))) => self.other_children.retain(|stranger| *stranger != id),
                 Err(Errno::INTR) => {}
                 Ok(None) => return false,
@@ -312,7 +313,7 @@ fn kernel_list(parent: Pid) -> io::Result<Option<Vec<Pid>>> {
     let mut ids = Vec::new();
     let thread_entries = match std::fs::read_dir(&threads) {
         Err(error) if is_ignorable(&error) => return Ok(None),
-        others => others?,
+        entries => entries?,
     };
     let mut names =
         thread_entries.map(|name| Ok(name?.file_name())).collect::<io::Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! Strips debug names from a component. The tests of the library check it.
+//! Strips debug names from a component. `src/compose/tests.rs` tests this file.
 
 /// The preamble of a component: magic, version 0x0d, layer 1.
 const PREAMBLE: &[u8] = b"\0asm\x0d\0\x01\0";

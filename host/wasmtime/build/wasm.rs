@@ -43,7 +43,7 @@ fn run_cargo(
     let mut cargo = Command::new(variable("CARGO")?);
     cargo.arg("rustc").arg("--manifest-path").arg(workspace.join("Cargo.toml"));
     cargo.args(["--package", package, "--features", &features.join(",")]);
-    // For a package that is also an `rlib`: cargo would build that too, and silently skip the
+    // Otherwise cargo would also build the `rlib` of a package that has one, and silently skip the
     // link-time optimisation.
     cargo.args(["--lib", "--crate-type", "cdylib"]);
     cargo.args(["--target", TARGET, "--profile", PROFILE]);
@@ -52,7 +52,7 @@ fn run_cargo(
         cargo.arg("--locked");
     }
     clear_inherited(&mut cargo);
-    // Added to the flags in `.cargo/config.toml`; a variable would replace them.
+    // Cargo adds these flags to those in `.cargo/config.toml`; a variable would replace those.
     cargo.arg("--config").arg(format!("target.{TARGET}.rustflags={:?}", remap_flags()));
     cargo.current_dir(workspace);
     let output = run(&mut cargo)?;
@@ -86,7 +86,7 @@ pub fn from_env(name: &str) -> Result<Option<PathBuf>, String> {
 
 /// Copies `from` to `components/NAME` next to the programs of this build.
 ///
-/// It is only a convenience: a build succeeds without it.
+/// The copy is only a convenience: a build succeeds without it.
 #[allow(dead_code, reason = "only one of the build scripts copies")]
 pub fn copy_to_target(from: &Path, name: &str) {
     let Ok(out) = out_dir() else { return };

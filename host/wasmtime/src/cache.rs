@@ -133,7 +133,7 @@ mod tests {
     use std::fs::{Permissions, create_dir, read_dir, set_permissions};
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-    fn mode(path: &Path, mode: u32) {
+    fn set_mode(path: &Path, mode: u32) {
         set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
@@ -148,7 +148,7 @@ mod tests {
         assert!(open(&directory, true).unwrap().is_some());
         assert_eq!((rights(&folder.path().join("a")), rights(&directory)), (0o700, 0o700));
         // Other users may list the directory, but cannot read its private subdirectory.
-        mode(&directory, 0o755);
+        set_mode(&directory, 0o755);
         assert!(open(&directory, true).unwrap().is_some());
         assert_eq!(rights(&directory.join(CODE)), 0o700);
     }
@@ -169,17 +169,17 @@ mod tests {
             (&above, 0o777, &directory.join("new")),
             (&directory, 0o777, &link),
         ] {
-            mode(open_one, rights);
+            set_mode(open_one, rights);
             let reason = open(directory_to_open, true).map(|_| ()).unwrap_err();
             assert!(reason.contains(&format!("{} can be written", open_one.display())), "{reason}");
             assert!(reason.contains(&format!("mode {rights:04o}")), "{reason}");
-            mode(open_one, 0o700);
+            set_mode(open_one, 0o700);
         }
         assert_eq!(read_dir(&directory).unwrap().count(), 0);
         // In a sticky directory, other users cannot replace this user's entries.
-        mode(&above, 0o1777);
+        set_mode(&above, 0o1777);
         assert!(open(&directory, true).unwrap().is_some());
-        mode(&directory.join(CODE), 0o750);
+        set_mode(&directory.join(CODE), 0o750);
         let reason = open(&directory, true).map(|_| ()).unwrap_err();
         assert!(reason.contains("is open to other users (mode 0750)"), "{reason}");
     }

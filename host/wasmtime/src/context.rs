@@ -1,7 +1,7 @@
 //! The data of a guest's store: its capabilities and its output.
 
 use super::engine::Engine;
-use super::limits::{Holdings, Limits};
+use super::limits::{HostMemory, Limits};
 use super::surroundings::Surroundings;
 use bytes::Bytes;
 use std::path::Path;
@@ -16,6 +16,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
+use zeroize::Zeroize as _;
 
 /// Maximum number of handles that a guest holds at a time: streams, requests, pollables. Each takes
 /// memory of the host, up to [`MAX_CALL_BYTES`].
@@ -35,7 +36,7 @@ const MAX_WRITE: usize = 64 * 1024;
 /// The capabilities of a guest in one call. It has no others: no arguments, no inherited
 /// environment or streams, no sockets, no other directories.
 pub(crate) struct Grant<'a> {
-    pub env: Arc<[(String, String)]>,
+    pub env: Env,
     /// Files that the guest may read, at the same path as on this machine.
     pub files: &'a [String],
     pub stdout: Option<Output>,
@@ -51,10 +52,43 @@ pub(crate) struct Grant<'a> {
     pub surroundings: Option<&'a Surroundings>,
 }
 
+/// Environment of a guest. It contains secrets: the last clone overwrites the values on drop.
+#[derive(Clone, Default)]
+pub(crate) struct Env(Arc<Vec<(String, String)>>);
+
+impl Env {
+    pub(crate) fn new(entries: Vec<(String, String)>) -> Self {
+        Self(Arc::new(entries))
+    }
+
+    pub(crate) fn entries(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns a copy in which `name` has this value.
+    pub(crate) fn with(&self, name: &str, value: String) -> Self {
+        let others = self.0.iter().filter(|(known, _)| known != name).cloned();
+        Self::new(others.chain([(name.to_owned(), value)]).collect())
+    }
+}
+
+impl Drop for Env {
+    fn drop(&mut self) {
+        let last = Arc::into_inner(std::mem::take(&mut self.0));
+        for (_, mut value) in last.into_iter().flatten() {
+            value.zeroize();
+        }
+    }
+}
+
 /// The data of a store.
 pub(crate) struct Context {
     wasi: WasiCtx,
-    env: Arc<[(String, String)]>,
+    env: Env,
     clock: GuestClock,
     stderr: Output,
     /// True if the grant [is plain](Grant::is_plain). The next call can then keep `wasi` if its
@@ -63,20 +97,20 @@ pub(crate) struct Context {
     http: WasiHttpCtx,
     table: ResourceTable,
     gate: Box<dyn WasiHttpHooks>,
-    holdings: Holdings,
+    host_memory: HostMemory,
     limits: Limits,
 }
 
 impl Context {
     /// Returns the reason why the host made the guest trap; `None` if the guest trapped by itself.
     pub(crate) fn termination_reason(&self) -> Option<String> {
-        self.holdings.termination_reason()
+        self.host_memory.termination_reason()
     }
 
     /// Ends the guest's call. Returns the size of the guest's memory, in bytes.
     pub(super) fn end_call(&mut self) -> usize {
         // The environment contains secrets.
-        self.env = Arc::default();
+        self.env = Env::default();
         self.limits.used()
     }
 
@@ -99,12 +133,13 @@ impl Context {
         self.is_plain = is_plain;
         self.env = grant.env;
         self.gate = grant.gate;
-        self.holdings = Holdings::new(grant.budget);
+        self.host_memory = HostMemory::new(grant.budget);
     }
 
-    /// Returns the environment of the guest.
-    pub(super) fn env(&self) -> Arc<[(String, String)]> {
-        self.env.clone()
+    /// Returns the environment of the guest. The caller drops it before the context: if this `Arc`
+    /// is dropped last, the values are not overwritten.
+    pub(super) fn env(&self) -> Arc<Vec<(String, String)>> {
+        self.env.0.clone()
     }
 }
 
@@ -132,7 +167,7 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
         http,
         table,
         gate: grant.gate,
-        holdings: Holdings::new(grant.budget),
+        host_memory: HostMemory::new(grant.budget),
         limits: Limits::new(grant.memory),
     };
     let mut store = Store::new(engine.wasmtime(), context);
@@ -182,7 +217,7 @@ impl WasiView for Context {
 
 impl WasiHttpView for Context {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        let table = self.holdings.table(&mut self.table);
+        let table = self.host_memory.table(&mut self.table);
         WasiHttpCtxView { ctx: &mut self.http, table, hooks: &mut *self.gate }
     }
 }
@@ -281,8 +316,29 @@ impl Pollable for Output {
 mod tests {
     use super::*;
 
+    #[cfg(target_os = "linux")]
     #[test]
-    fn more_than_was_permitted_is_a_trap() {
+    fn the_last_clone_of_an_environment_overwrites_its_values() {
+        use std::os::unix::fs::FileExt as _;
+        let memory = std::fs::File::open("/proc/self/mem").unwrap();
+        let env =
+            Env::new(vec![("KEY".to_owned(), "secret".repeat(20))]).with("ORDERS", "1s".into());
+        let address = env.get("KEY").unwrap().as_ptr().addr() as u64;
+        let mut bytes = [0; 120];
+        let mut is_in_memory = || {
+            memory.read_exact_at(&mut bytes, address).unwrap();
+            bytes.windows(6).any(|part| part == b"secret")
+        };
+        let clone = env.clone();
+        drop(env);
+        assert!(is_in_memory());
+        // A mere deallocation overwrites only the first bytes.
+        drop(clone);
+        assert!(!is_in_memory());
+    }
+
+    #[test]
+    fn a_larger_write_than_permitted_is_a_trap() {
         let mut output = Output::new(|_| {});
         assert_eq!(output.check_write().unwrap(), MAX_WRITE);
         output.write(vec![b'x'; MAX_WRITE].into()).unwrap();

@@ -1,7 +1,7 @@
 //! The election component: a candidate that runs as a guest in this process.
 
 use super::bindings::{self, Convert as _, types};
-use super::context::{Context, Grant, Output};
+use super::context::{Context, Env, Grant, Output};
 use super::engine::{Engine, LeaderGuard};
 use super::error::{CheckError, ComponentError, StderrTail};
 use super::instances::{Functions, Instances};
@@ -28,7 +28,6 @@ use wasmtime::component::{
     Component, ComponentExportIndex, ComponentNamedList, Lift, Linker, Lower,
 };
 use wasmtime_wasi_http::WasiHttpHooks;
-use zeroize::Zeroize as _;
 
 /// The election component embedded in this crate: the WIT world `socket`. It runs on any WASI 0.2
 /// host once a handler is plugged into it.
@@ -51,7 +50,7 @@ pub struct ElectionComponent {
     instances: Arc<Instances>,
     functions: Functions,
     /// The settings, as the environment of each call.
-    env: Arc<[(String, String)]>,
+    env: Env,
     /// The runner's clock.
     clock: ClockHandle,
     /// The runner's clock as the component reads it.
@@ -122,7 +121,7 @@ impl ElectionComponent {
             engine: engine.clone(),
             instances: Arc::new(Instances::new(engine.clone(), instance)),
             functions,
-            env: settings.entries().into(),
+            env: Env::new(settings.entries().to_vec()),
             guest_clock: clock.handle().without_lead().with_first_read(&step_start),
             step_start,
             clock: clock.handle(),
@@ -138,19 +137,15 @@ impl ElectionComponent {
     /// Both trust the same servers, and share connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
-        self.with_env(with_background(settings.into()).entries().into(), clock.handle())
-    }
-
-    fn with_env(&self, env: Arc<[(String, String)]>, clock: ClockHandle) -> Self {
-        let step_start = Arc::default();
+        let (settings, step_start) = (with_background(settings.into()), Arc::default());
         Self {
             engine: self.engine.clone(),
             instances: self.instances.clone(),
             functions: self.functions.clone(),
-            env,
-            guest_clock: clock.clone().without_lead().with_first_read(&step_start),
+            env: Env::new(settings.entries().to_vec()),
+            guest_clock: clock.handle().without_lead().with_first_read(&step_start),
             step_start,
-            clock,
+            clock: clock.handle(),
             clients: self.clients.clone(),
             surroundings: None,
             files: OnceLock::new(),
@@ -345,12 +340,10 @@ impl ElectionComponent {
     }
 
     /// Returns the settings, with a longer interval of order reads if many candidates lead.
-    fn environment(&self) -> Arc<[(String, String)]> {
-        let is_set = || self.env.iter().any(|(name, _)| name == variable::ORDERS);
+    fn environment(&self) -> Env {
         match self.engine.orders_interval() {
-            Some(interval) if !is_set() => {
-                let orders = (variable::ORDERS.to_owned(), format!("{}ms", interval.as_millis()));
-                self.env.iter().cloned().chain([orders]).collect()
+            Some(interval) if self.env.get(variable::ORDERS).is_none() => {
+                self.env.with(variable::ORDERS, format!("{}ms", interval.as_millis()))
             }
             _ => self.env.clone(),
         }
@@ -434,28 +427,15 @@ impl Elector for ElectionComponent {
     }
 
     fn names(&self) -> (&str, &str) {
-        let setting = |name| {
-            let known = self.env.iter().find(|(known, _)| known == name);
-            known.map_or("", |(_, value)| value.as_str())
-        };
+        let setting = |name| self.env.get(name).unwrap_or_default();
         (setting(variable::ELECTION), setting(variable::NAME))
     }
 }
 
 impl fmt::Debug for ElectionComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
+        let settings: Vec<_> = self.env.entries().iter().map(|(name, _)| name).collect();
         f.debug_struct("ElectionComponent").field("settings", &settings).finish_non_exhaustive()
-    }
-}
-
-impl Drop for ElectionComponent {
-    /// Overwrites the settings, unless a running call still shares them. Copies that `environment`
-    /// made are not overwritten.
-    fn drop(&mut self) {
-        for (_, value) in Arc::get_mut(&mut self.env).into_iter().flatten() {
-            value.zeroize();
-        }
     }
 }
 
@@ -464,8 +444,8 @@ impl Drop for ElectionComponent {
 struct LastStep {
     /// Time for which the step waited for a permit; `None` before it starts.
     waited: Option<Duration>,
-    /// The end of the leadership, by the step's report. For a candidate that has acquired the lease:
-    /// the end of the time in which it can win.
+    /// The end of the leadership, by the step's report. For a candidate that has acquired the
+    /// lease: the end of the time in which it can win.
     holds_until: Option<Duration>,
     /// The due time of the next step, by the step's report.
     due_at: Duration,
@@ -525,9 +505,9 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const ZERO: Duration = Duration::ZERO;
 
-    fn after(role: Role, began: Duration, ended_at: Duration) -> LastStep {
+    fn after(role: Role, started_at: Duration, ended_at: Duration) -> LastStep {
         let mut step = LastStep::default();
-        step.on_report(&Report::new(role, 4_000 * MS), began, ended_at);
+        step.on_report(&Report::new(role, 4_000 * MS), started_at, ended_at);
         step
     }
 
@@ -547,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_took_long_makes_the_next_one_no_later() {
+    fn a_long_step_does_not_make_the_next_one_late() {
         let mut step = after(leading(), ZERO, 7_000 * MS);
         assert_eq!(step.on_start(7_000 * MS, 7_600 * MS), None);
         assert_eq!(step.on_start(7_000 * MS, 7_700 * MS), Some(700 * MS));

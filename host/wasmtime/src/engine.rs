@@ -31,8 +31,7 @@ const MAX_CALLS: u16 = 64;
 const MIN_CALLS: u16 = 4;
 
 /// Number of file descriptors for each concurrent call. A call uses one or two of them for its
-/// connections; the others are for the rest of the
-/// process.
+/// connections; the others are for the rest of the process.
 const DESCRIPTORS_PER_CALL: u64 = 10;
 
 /// Maximum number of instances that are kept between two calls.
@@ -355,7 +354,7 @@ mod tests {
         assert_eq!(count.get(), 1);
         drop(both);
         let _again = get();
-        assert_eq!(count.get(), 2, "nobody had it any more");
+        assert_eq!(count.get(), 2, "no handler used the component any more");
     }
 
     #[test]

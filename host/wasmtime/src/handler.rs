@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::context::Env;
 use super::error::explain_trap;
 use super::linker::GateHooks;
 use crate::bindings::{Convert as _, LeaderPre};
@@ -43,8 +44,8 @@ pub struct Options {
     /// machine or its link, or to Azure's wire server, are still refused. Such targets are allowed
     /// by address only.
     pub allow: AllowList,
-    /// Called with each line of its standard output and standard error, and with the host's remarks
-    /// about its requests (`tenure: …`).
+    /// Called with each line of the handler's standard output and standard error, and with the
+    /// host's remarks about its requests (`tenure: …`).
     ///
     /// Output is limited to 10,000 lines and 8 MiB per turn, or per hour of a longer turn. All
     /// turns together are limited to 16 MiB a minute. Sizes are measured as a log writes the lines.
@@ -103,7 +104,7 @@ pub struct ComponentHandler {
     /// Lets other handlers with the same component find it.
     _component_guard: ComponentGuard,
     world: LeaderPre<Context>,
-    env: Vec<(String, String)>,
+    env: Env,
     policy: Arc<Policy>,
     outlet: Outlet,
     lines: HandlerLines,
@@ -162,7 +163,7 @@ impl ComponentHandler {
             engine: engine.clone(),
             _component_guard: guard,
             world,
-            env: options.env,
+            env: Env::new(options.env),
             policy: Arc::new(policy),
             outlet: Outlet::for_component(),
             lines: HandlerLines::new(options.output, clock.handle()),
@@ -185,13 +186,12 @@ impl ComponentHandler {
         budget: Budget,
         lines: &TurnLines,
     ) -> Store<Context> {
-        let mut env = self.env.clone();
-        if let Some(trace_parent) = TraceParent::current() {
-            env.retain(|(name, _)| name != "TRACEPARENT");
-            env.push(("TRACEPARENT".to_owned(), trace_parent.to_string()));
-        }
+        let env = match TraceParent::current() {
+            Some(trace_parent) => self.env.with("TRACEPARENT", trace_parent.to_string()),
+            None => self.env.clone(),
+        };
         let grant = Grant {
-            env: env.into(),
+            env,
             files: &[],
             stdout: Some(Output::new(lines.writer(Stream::Stdout))),
             stderr: Output::new(lines.writer(Stream::Stderr)),
@@ -221,9 +221,9 @@ impl ComponentHandler {
         let budget = Budget::new((self.memory_limit / 2).max(MIN_BUDGET));
         let gate = Gate::for_turn(self.policy.clone(), &connections, log_line, budget.clone());
         let mut store = self.store(lease, gate, budget, &lines);
-        // Dropped at the end of the turn in any case, and before the store. Half-written request
-        // bodies would look complete when the store drops them, so their connections must close
-        // first.
+        // The connections are dropped at the end of the turn in any case, and before the store.
+        // Half-written request bodies would look complete when the store drops them, so their
+        // connections must close first.
         let _connections = connections;
         let run_turn = async {
             let leader = self.world.instantiate_async(&mut store).await?;

@@ -104,9 +104,9 @@ impl ResourceLimiter for Limits {
     }
 }
 
-/// Counts the host's memory behind a guest's handles. When it exceeds the budget, the guest loses
-/// its handles.
-pub(super) struct Holdings {
+/// Count of the host's memory behind a guest's handles. When this memory exceeds the budget, the
+/// guest loses its handles.
+pub(super) struct HostMemory {
     budget: Budget,
     /// Number of calls of host functions until the next count.
     calls_until_count: u8,
@@ -115,7 +115,7 @@ pub(super) struct Holdings {
     empty_table: Option<ResourceTable>,
 }
 
-impl Holdings {
+impl HostMemory {
     pub(super) fn new(budget: Budget) -> Self {
         Self { budget, calls_until_count: 0, empty_table: None }
     }
@@ -206,44 +206,44 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_over_its_budget_finds_nothing_any_more() {
+    fn a_guest_over_its_budget_loses_its_handles() {
         let budget = Budget::new(1024 * 1024);
-        let mut holdings = Holdings::new(budget.clone());
+        let mut host_memory = HostMemory::new(budget.clone());
         let mut table = ResourceTable::new();
         for _ in 0..2 * usize::from(CALLS_PER_COUNT) {
-            holdings.table(&mut table).push(fields(100)).unwrap();
+            host_memory.table(&mut table).push(fields(100)).unwrap();
         }
-        assert_eq!(holdings.termination_reason(), None);
+        assert_eq!(host_memory.termination_reason(), None);
         // Requests leave a quarter of the budget to handles.
         let _charge = budget.charge(780_000).unwrap();
         let large = table.push(fields(200_000)).unwrap();
         for _ in 0..=CALLS_PER_COUNT {
-            holdings.table(&mut table);
+            host_memory.table(&mut table);
         }
-        assert_eq!(holdings.termination_reason(), None);
+        assert_eq!(host_memory.termination_reason(), None);
         table.push(fields(100_000)).unwrap();
         for _ in 0..=CALLS_PER_COUNT {
-            holdings.table(&mut table);
+            host_memory.table(&mut table);
         }
-        assert!(holdings.termination_reason().unwrap().contains("more than 1 MiB"));
-        assert!(holdings.table(&mut table).get(&large).is_err());
-        assert!(holdings.table(&mut table).push(0).is_err());
+        assert!(host_memory.termination_reason().unwrap().contains("more than 1 MiB"));
+        assert!(host_memory.table(&mut table).get(&large).is_err());
+        assert!(host_memory.table(&mut table).push(0).is_err());
     }
 
     #[test]
     fn shared_headers_are_counted_once() {
         let budget = Budget::new(1024 * 1024);
-        let mut holdings = Holdings::new(budget);
+        let mut host_memory = HostMemory::new(budget);
         let mut table = ResourceTable::new();
         let shared = fields(600_000);
         table.push(shared.clone()).unwrap();
         table.push(shared).unwrap();
-        assert!(holdings.table(&mut table).push(0).is_ok());
+        assert!(host_memory.table(&mut table).push(0).is_ok());
         table.push(fields(600_000)).unwrap();
         for _ in 0..=CALLS_PER_COUNT {
-            holdings.table(&mut table);
+            host_memory.table(&mut table);
         }
-        assert!(holdings.termination_reason().is_some());
+        assert!(host_memory.termination_reason().is_some());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Permits for instances of the election component, for processes with more elections than
 //! instances.
 //!
-//! A leader's term ends at a known instant. So leaders' steps come first, and among them the one
-//! with the earliest end. Candidates that have acquired a lease and are about to lead rank with
+//! A leader's validity ends at a known instant. So leaders' steps come first, and among them the
+//! one with the earliest end. Candidates that have acquired a lease and are about to lead rank with
 //! them. Behind thousands of starting candidates, they would wait until their lease has expired or
 //! is too short for a renewal.
 //!
@@ -11,8 +11,8 @@
 //! The number of waiting steps is unlimited.
 //!
 //! When leaders are late, the machine has no time for more of them. The other candidates then wait
-//! until leaders have been in time for a while. So no candidate wins a term that it cannot hold,
-//! and present leaders do not lose theirs.
+//! until leaders have been in time for a while. So no candidate wins a leadership that it cannot
+//! hold, and present leaders do not lose theirs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -305,11 +305,11 @@ mod tests {
     }
 
     #[test]
-    fn a_place_goes_to_the_next_waiter() {
+    fn a_permit_goes_to_the_next_waiter() {
         let mut context = Context::from_waker(Waker::noop());
         let pool = PermitPool::new(1, 1);
         let Poll::Ready(first) = pin!(pool.get(Urgency::Other)).poll(&mut context) else {
-            panic!("a place is free");
+            panic!("a permit is free");
         };
         let mut follower = Box::pin(pool.get(Urgency::Other));
         let end = Instant::now() + Duration::from_secs(3600);
@@ -324,11 +324,11 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_was_given_and_never_taken_is_free_again() {
+    fn a_permit_that_was_granted_and_never_taken_is_free_again() {
         let mut context = Context::from_waker(Waker::noop());
         let pool = PermitPool::new(1, 1);
         let Poll::Ready(first) = pin!(pool.get(Urgency::Other)).poll(&mut context) else {
-            panic!("a place is free");
+            panic!("a permit is free");
         };
         let mut gone = Box::pin(pool.get(Urgency::Other));
         assert!(gone.as_mut().poll(&mut context).is_pending());
@@ -338,13 +338,13 @@ mod tests {
     }
 
     #[test]
-    fn others_leave_room_for_leaders_and_no_place_is_lost() {
+    fn others_leave_room_for_leaders_and_no_permit_is_lost() {
         let mut context = Context::from_waker(Waker::noop());
-        let mut get = |urgency, places: &Arc<PermitPool>| {
-            let places = places.clone();
-            let mut get = Box::pin(async move { places.get(urgency).await });
+        let mut get = |urgency, pool: &Arc<PermitPool>| {
+            let pool = pool.clone();
+            let mut get = Box::pin(async move { pool.get(urgency).await });
             match get.as_mut().poll(&mut context) {
-                Poll::Ready(place) => Ok(place),
+                Poll::Ready(permit) => Ok(permit),
                 Poll::Pending => Err(get),
             }
         };

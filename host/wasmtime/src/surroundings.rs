@@ -11,7 +11,7 @@ use tenure_core::{Failure, FailureKind};
 use wasmtime_wasi::{HostWallClock, WasiCtxBuilder};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-/// Maximum size of a request body, in bytes. The component's requests have no body.
+/// Maximum size of a request body, in bytes. Most requests of the component have no body.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
 
 /// Time of day, randomness and network of a component, for simulations and tests. With these and

@@ -59,6 +59,18 @@ async fn all_complaints_come_at_once_and_without_a_secret() {
 }
 
 #[tokio::test]
+async fn a_directory_in_place_of_a_secret_is_named_as_natively() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Variables::new()
+        .with(variable::ELECTION, "tests/component")
+        .with(variable::CONNECTION_STRING_FILE, folder.path().to_str().unwrap());
+    let (component, clock) = component(settings.clone());
+    let complaint = component.check().await.unwrap_err().to_string();
+    assert!(complaint.contains("is a directory"), "{complaint}");
+    assert_eq!(complaint, Election::new(settings, &clock).check().unwrap_err().to_string());
+}
+
+#[tokio::test]
 async fn it_is_elected_seen_and_leaves() {
     let store = store().await;
     let (component, clock) = component(settings(&store));

@@ -109,8 +109,8 @@ impl Ticker {
     ) -> G::Output {
         let mut guest = pin!(guest);
         poll_fn(|context| {
-            // The deadline passed while the guest waited. If its computations are short, perhaps no
-            // tick falls into one.
+            // If the deadline passed while the guest waited, its computations may be too short for
+            // a tick to fall into one.
             if deadline.is_some_and(Lease::is_lost) {
                 engine.increment_epoch();
             }

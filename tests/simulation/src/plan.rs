@@ -33,7 +33,7 @@ const EPOCH: u64 = 1_794_999_900_000;
 pub const COOL_DOWN: u64 = 1;
 
 /// Longest cool-down: 16 times the first.
-pub const LONGEST_COOL_DOWN: Millis = 16 * COOL_DOWN * SECOND;
+pub const MAX_COOL_DOWN: Millis = 16 * COOL_DOWN * SECOND;
 
 /// Time that the name of a deleted container stays reserved.
 pub const DELETION: Millis = 30 * SECOND;
@@ -326,7 +326,7 @@ fn settling_time(machines: &[Machine], latest: Millis, latency: Latency) -> Mill
     let poll = longest_period(|machine| machine.poll);
     // The longest of three waits, then a takeover: the latest request and the last lease, a
     // container's name, or the cool-down of the last long turn.
-    let longest_wait = [latest + lease, LONGEST_COOL_DOWN + 10 * SECOND, DELETION];
+    let longest_wait = [latest + lease, MAX_COOL_DOWN + 10 * SECOND, DELETION];
     let longest_wait = longest_wait.into_iter().max().unwrap_or(0);
     longest_wait + last_request + poll + 8 * latency.most
 }

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use clap::Parser;
 use serde_json::json;
-use tenure_store::{Account, Clock, Now, Service, Verb, serve_with_clock};
+use tenure_store::{Account, Clock, Now, OperationKind, Service, serve_with_clock};
 use tenure_tests::measure::{Table, load};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Holder, Sink, Workload};
 use tokio::net::TcpListener;
@@ -125,7 +125,7 @@ async fn count(arguments: &Arguments) -> Result<()> {
     let names: Vec<&str> = names.chain(sdk_holders.iter().map(|(name, _)| *name)).collect();
 
     let per_hour_factor = 3600.0 / arguments.seconds as f64;
-    let per_hour = |verbs: &BTreeMap<Verb, u64>| -> BTreeMap<&str, f64> {
+    let per_hour = |verbs: &BTreeMap<OperationKind, u64>| -> BTreeMap<&str, f64> {
         verbs.iter().map(|(verb, count)| (verb.name(), *count as f64 * per_hour_factor)).collect()
     };
     let per_minute =
@@ -151,8 +151,9 @@ async fn count(arguments: &Arguments) -> Result<()> {
         println!("{}", json!({ "seconds": arguments.seconds, "candidates": roles }));
         return Ok(());
     }
-    let verbs: Vec<Verb> = steady_requests.iter().flat_map(BTreeMap::keys).copied().collect();
-    let verbs: std::collections::BTreeSet<Verb> = verbs.into_iter().collect();
+    let verbs: Vec<OperationKind> =
+        steady_requests.iter().flat_map(BTreeMap::keys).copied().collect();
+    let verbs: std::collections::BTreeSet<OperationKind> = verbs.into_iter().collect();
     let mut headings = vec!["requests per hour"];
     headings.extend(verbs.iter().map(|verb| verb.name()));
     headings.extend(["all", "processor time per minute", "memory"]);
@@ -234,7 +235,7 @@ impl CountingStore {
     }
 
     /// Counts the requests since `measured_from`, by listener.
-    fn requests_since(&self, measured_from: Duration) -> Result<Vec<BTreeMap<Verb, u64>>> {
+    fn requests_since(&self, measured_from: Duration) -> Result<Vec<BTreeMap<OperationKind, u64>>> {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
         let request_listeners =
             self.request_listeners.lock().unwrap_or_else(PoisonError::into_inner);

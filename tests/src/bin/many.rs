@@ -23,7 +23,7 @@ use axum::routing::post;
 use clap::Parser;
 use rustix::process::Pid;
 use serde_json::json;
-use tenure_store::{Store, Verb};
+use tenure_store::{OperationKind, Store};
 use tenure_tests::measure::{Spread, Table, load};
 use tenure_tests::{Access, Candidate, Holder, Line, Workload};
 use tokio::net::TcpListener;
@@ -263,7 +263,9 @@ impl Renewals {
                 let total = service.log().total();
                 let new_count = usize::try_from(total - last_total).unwrap_or(usize::MAX);
                 let entries: Vec<_> = service.log().entries().rev().take(new_count).collect();
-                for entry in entries.into_iter().rev().filter(|entry| entry.verb == Verb::Renew) {
+                for entry in
+                    entries.into_iter().rev().filter(|entry| entry.verb == OperationKind::Renew)
+                {
                     renewals.record(&entry.blob, entry.at);
                 }
                 last_total = total;

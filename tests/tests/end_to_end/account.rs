@@ -10,7 +10,7 @@ use chrono::{TimeDelta, Utc};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tenure_store::sas::{SasParameters, Scope};
-use tenure_store::{KeyName, Verb};
+use tenure_store::{KeyName, OperationKind};
 use tenure_tests::credential::with_sas;
 use tenure_tests::{Access, Credential, Front, Outsider, Override, Store, needs, operation_name};
 use tokio::process::Command;
@@ -88,8 +88,8 @@ fn leftover_blobs(front: &Front) -> Vec<String> {
         let mut leftover = Vec::new();
         for entry in service.log().entries() {
             match (entry.verb, entry.status) {
-                (Verb::PutBlob, 201) => leftover.push(entry.blob.clone()),
-                (Verb::DeleteBlob, 202) => leftover.retain(|blob| *blob != entry.blob),
+                (OperationKind::PutBlob, 201) => leftover.push(entry.blob.clone()),
+                (OperationKind::DeleteBlob, 202) => leftover.retain(|blob| *blob != entry.blob),
                 _ => {}
             }
         }
@@ -111,7 +111,7 @@ async fn check_with_key_passes_and_leaves_no_blobs() {
     assert_eq!(leftover_blobs(&front), [""; 0]);
     let touched = front.with_service(|service| {
         let election_entries = service.log().entries().filter(|entry| entry.blob == "report");
-        election_entries.filter(|entry| entry.verb != Verb::HeadBlob).count()
+        election_entries.filter(|entry| entry.verb != OperationKind::HeadBlob).count()
     });
     assert_eq!(touched, 0, "the election's own blob is only looked at");
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tenure_store::Verb;
+use tenure_store::OperationKind;
 use tenure_tests::candidate::is_alive;
 use tenure_tests::needs;
 use tenure_tests::{Candidate, Group, Sink, Store};
@@ -72,7 +72,9 @@ impl Scene {
         let Store::Embedded(store) = &self.store else { panic!("it has no such log") };
         store.with(|service| {
             let entries = service.log().entries();
-            entries.filter(|entry| entry.verb == Verb::Release && entry.status == 200).count()
+            entries
+                .filter(|entry| entry.verb == OperationKind::Release && entry.status == 200)
+                .count()
         })
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tenure_store::{Entry, Verb};
+use tenure_store::{Entry, OperationKind};
 use tenure_tests::candidate::is_alive;
 use tenure_tests::{Access, Candidate, Credential, Group, Line, Sink, Store, killed_calls, needs};
 use tokio::process::Command;
@@ -70,8 +70,13 @@ impl Scene {
     /// Returns the store's log entries for lease operations.
     fn lease_entries(&self) -> Vec<Entry> {
         let Store::Embedded(store) = &self.store else { panic!("it has no such log") };
-        let lease_verbs =
-            [Verb::Acquire, Verb::Renew, Verb::Change, Verb::Release].map(|verb| verb.name());
+        let lease_verbs = [
+            OperationKind::Acquire,
+            OperationKind::Renew,
+            OperationKind::Change,
+            OperationKind::Release,
+        ]
+        .map(|verb| verb.name());
         store.with(|service| {
             let entries = service.log().entries();
             entries.filter(|entry| lease_verbs.contains(&entry.verb.name())).cloned().collect()
@@ -80,7 +85,7 @@ impl Scene {
 
     /// Returns the number of successful releases.
     fn releases(&self) -> usize {
-        let done = |entry: &&Entry| entry.verb == Verb::Release && entry.status == 200;
+        let done = |entry: &&Entry| entry.verb == OperationKind::Release && entry.status == 200;
         self.lease_entries().iter().filter(done).count()
     }
 
@@ -90,11 +95,16 @@ impl Scene {
         assert!(elected.term() > self.term, "{}", self.new.transcript());
         if let Store::Embedded(_) = self.store {
             let all = self.lease_entries();
-            let released = all.iter().position(|entry| entry.verb == Verb::Release).unwrap();
+            let released =
+                all.iter().position(|entry| entry.verb == OperationKind::Release).unwrap();
             let last_renewal = all[..released].iter().rfind(|entry| {
-                matches!((entry.verb, entry.status), (Verb::Renew, 200) | (Verb::Acquire, 201))
+                matches!(
+                    (entry.verb, entry.status),
+                    (OperationKind::Renew, 200) | (OperationKind::Acquire, 201)
+                )
             });
-            let next = all[released..].iter().find(|entry| entry.verb == Verb::Acquire).unwrap();
+            let next =
+                all[released..].iter().find(|entry| entry.verb == OperationKind::Acquire).unwrap();
             let took = next.at - last_renewal.unwrap().at;
             assert!(took < LEASE, "{took:?} after the last renewal: {all:#?}");
         }
@@ -238,7 +248,7 @@ async fn stopped_process_keeps_its_lease_and_expired_will_is_not_sent() {
     let (message, code) = scene.supervisor_report().await;
     assert_eq!(code, Some(128 + 9));
     assert!(message.contains("was not sent: the lease has expired"), "{message}");
-    let releases = scene.lease_entries().into_iter().filter(|e| e.verb == Verb::Release);
+    let releases = scene.lease_entries().into_iter().filter(|e| e.verb == OperationKind::Release);
     assert_eq!(releases.count(), 0);
     let line_count = scene.new.lines().len();
     scene.new.line("renewal", line_count, TIMEOUT, |line| line.name() == "renewed").await;
@@ -250,7 +260,7 @@ async fn graceful_exit_sends_no_last_will() {
     let mut scene = Scene::new().await;
     scene.old.signal(Signal::TERM).unwrap();
     assert_eq!(scene.supervisor_report().await, (String::new(), Some(0)));
-    let releases = scene.lease_entries().into_iter().filter(|e| e.verb == Verb::Release);
+    let releases = scene.lease_entries().into_iter().filter(|e| e.verb == OperationKind::Release);
     assert_eq!(releases.count(), 1);
     scene.assert_succeeded_by_release().await;
 }

@@ -106,7 +106,7 @@ async fn unrunnable_or_invalid_lock_has_own_exit_codes() {
     let wrong = "--wait";
     for (options, work, code, expected) in [
         (&[][..], "no-such-command", 127, "no directory of PATH holds"),
-        (&[], plain.to_str().unwrap(), 126, "may not be executed"),
+        (&[], plain.to_str().unwrap(), 126, "is not an executable file"),
         (&[wrong, "60"], "true", 125, "\"60\" is not a duration"),
         (&[wrong, "5s", "--if-free"], "true", 125, "leave out one of them"),
         (&["--every", "5s"], "true", 125, "unexpected argument"),

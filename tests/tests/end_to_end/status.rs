@@ -27,7 +27,7 @@ async fn watch_shows_each_change_once_and_ends_on_signal() {
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     let mut watch = Candidate::spawn("watch", watch_command(&group, &["--json"])).unwrap();
-    watch.event("nobody", TIMEOUT).await;
+    watch.event("no-leader", TIMEOUT).await;
 
     let mut ada = group.start("ada", &["--address", "http://10.0.0.4:80"]).unwrap();
     let term = ada.event("elected", TIMEOUT).await.term();
@@ -47,7 +47,7 @@ async fn watch_shows_each_change_once_and_ends_on_signal() {
 
     let before = watch.lines().len();
     ada.terminate(TIMEOUT).await.unwrap();
-    let is_no_leader = |line: &Line| line.name() == "nobody";
+    let is_no_leader = |line: &Line| line.name() == "no-leader";
     let no_leader = watch.line("end of the leadership", before, TIMEOUT, is_no_leader).await;
     assert_eq!(no_leader.event["last"], "ada");
     let claimed: Vec<_> =
@@ -162,7 +162,7 @@ async fn status_describes_settings_of_this_machine() {
     let (code, stdout) = status(&[]).await;
     assert_eq!(code, Some(1), "{stdout}");
     assert!(
-        stdout.contains("here         nobody leads, because no candidate has run yet"),
+        stdout.contains("here         there is no leader, because no candidate has run yet"),
         "{stdout}"
     );
 
@@ -199,7 +199,7 @@ async fn history_lists_former_leaders() {
     };
     let (code, stdout) = history(&[]).await;
     assert_eq!(code, Some(1), "nobody ever led");
-    assert!(stdout.contains("\n\nNobody has led yet.\n"), "{stdout}");
+    assert!(stdout.contains("\n\nNo leader yet.\n"), "{stdout}");
     let mut terms = Vec::new();
     for name in ["ada", "ben", "cleo"] {
         let mut candidate = group.start(name, &[]).unwrap();

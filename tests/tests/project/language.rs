@@ -23,7 +23,7 @@ const NAMES: [&str; 29] = [
 ];
 
 /// More words than a reader keeps in mind at once.
-const MOST_WORDS: usize = 30;
+const MAX_WORDS: usize = 30;
 
 #[test]
 fn comments_begin_with_their_subject() {
@@ -149,7 +149,7 @@ fn bad_names(path: &str, text: &str) -> Vec<String> {
     names.0.iter().map(|name| format!("{path}: `{name}` is no word of the field")).collect()
 }
 
-/// Returns a complaint for each sentence of a string or doc comment that has more than [`MOST_WORDS`].
+/// Returns a complaint for each sentence of a string or doc comment that has more than [`MAX_WORDS`].
 fn long_sentences(path: &str, text: &str) -> Vec<String> {
     let mut paragraphs = vec![String::new()];
     let doc = |line: &str| Some(line.trim_start().strip_prefix("///")?.trim().to_owned());
@@ -166,8 +166,8 @@ fn long_sentences(path: &str, text: &str) -> Vec<String> {
     strings(text.parse().unwrap_or_else(|error| panic!("{path}: {error}")), &mut paragraphs);
     let sentences =
         paragraphs.iter().flat_map(|text| text.split_inclusive(['.', '?', '!', ':', ';', '\n']));
-    let long = sentences.filter(|sentence| sentence.split_whitespace().count() > MOST_WORDS);
-    long.map(|sentence| format!("{path}: more than {MOST_WORDS} words: {}", sentence.trim()))
+    let long = sentences.filter(|sentence| sentence.split_whitespace().count() > MAX_WORDS);
+    long.map(|sentence| format!("{path}: more than {MAX_WORDS} words: {}", sentence.trim()))
         .collect()
 }
 

@@ -84,7 +84,7 @@ fn the_components_stay_small() {
     const MAX_WEBHOOK_BYTES: usize = 20_000;
     let election = tenure_wasmtime::ELECTION_COMPONENT.len();
     let universal = tenure_wasmtime::compose::UNIVERSAL_COMPONENT.len();
-    assert!(election <= MAX_BYTES, "election.wasm has {election} bytes, and may have {MAX_BYTES}");
+    assert!(election <= MAX_BYTES, "the election has {election} bytes, and may have {MAX_BYTES}");
     let webhook = universal.saturating_sub(election);
     assert!(
         webhook <= MAX_WEBHOOK_BYTES,

@@ -76,7 +76,7 @@ fn good_connection_strings() {
 
 #[test]
 fn bad_connection_strings_get_every_complaint() {
-    let bad: [(&str, &[&str]); 33] = [
+    let bad: [(&str, &[&str]); 34] = [
         ("", &["is empty"]),
         (" \n", &["is empty"]),
         (";;", &["neither AccountKey", "no AccountName"]),
@@ -87,10 +87,10 @@ fn bad_connection_strings_get_every_complaint() {
         ("AccountName=acc;AccountKey=<key>=", &["not base64"]),
         ("AccountName=acc;AccountKey=<key>;AccountKey=<key>", &["AccountKey twice"]),
         ("AccountName=acc;accountname=bcd;AccountKey=<key>;zzz", &["AccountName twice", "piece 4"]),
-        ("AccountName=ab;AccountKey=<key>", &["AccountName is not"]),
-        ("AccountName=My-Store;AccountKey=<key>", &["AccountName is not"]),
-        ("AccountName=;AccountKey=<key>;BlobEndpoint=http://h", &["AccountName is not"]),
-        ("AccountName=a/b;AccountKey=<key>;BlobEndpoint=http://h", &["AccountName is not"]),
+        ("AccountName=ab;AccountKey=<key>", &["AccountName is not 3 to 24"]),
+        ("AccountName=My-Store;AccountKey=<key>", &["AccountName is not 3 to 24"]),
+        ("AccountName=;AccountKey=<key>;BlobEndpoint=http://h", &["AccountName is not 1 to 63"]),
+        ("AccountName=a/b;AccountKey=<key>;BlobEndpoint=http://h", &["AccountName is not 1 to 63"]),
         ("AccountName=acc;AccountKey=<key>;EndpointSuffix=", &["EndpointSuffix is empty"]),
         ("AccountName=acc;AccountKey=<key>;EndpointSuffix=a/b", &["EndpointSuffix is not a host"]),
         ("AccountName=acc;AccountKey=<key>;EndpointSuffix=a:x", &["port"]),
@@ -105,6 +105,10 @@ fn bad_connection_strings_get_every_complaint() {
             &["BlobEndpoint has a path"],
         ),
         ("SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<sig>", &["no AccountName"]),
+        (
+            "BlobEndpoint=https://blobs.example.com;SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<sig>",
+            &["BlobEndpoint does not contain the account's name"],
+        ),
         ("AccountName=acc;SharedAccessSignature=sv=1&sig=<sig>", &["neither sr nor ss", "read"]),
         (
             "BlobEndpoint=http://acc.blob.local;SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<sig>",
@@ -156,6 +160,11 @@ fn a_sas_goes_with_an_account_or_an_endpoint() {
             "https://acc.blob.core.windows.net",
         ),
         ("BlobEndpoint=https://127.0.0.1:10000/acc", "acc", "https://127.0.0.1:10000/acc"),
+        (
+            "AccountName=acc;BlobEndpoint=https://blobs.example.com",
+            "acc",
+            "https://blobs.example.com",
+        ),
         ("BlobEndpoint=https://[::1]:1/acc;QueueEndpoint=x", "acc", "https://[::1]:1/acc"),
     ] {
         let text = format!("{text};{sas}");

@@ -109,6 +109,6 @@ proptest! {
         let body = serde_json::json!({"error": error, "error_description": more}).to_string();
         let Err(TokenError::Refused(shown)) = read(400, &body) else { panic!("refused") };
         prop_assert!(!shown.contains(char::is_control));
-        prop_assert!(shown.chars().count() <= MOST_SHOWN + 4);
+        prop_assert!(shown.chars().count() <= MAX_SHOWN + 4);
     }
 }

@@ -14,8 +14,8 @@ use tenure_azure::operation::Operation;
 /// Error codes of an acquire if another candidate holds the lease.
 const RACE_LOST: [&str; 2] = ["LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"];
 
-/// Returns the next request: first those of the check, then the acquire. The acquire stays the same
-/// until it is answered.
+/// Returns the next request: first those of the check for members and shares, then the acquire. The
+/// acquire stays the same until it is answered.
 pub(crate) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let timings = &context.settings.timings;
     let timeout = timings.request_timeout;

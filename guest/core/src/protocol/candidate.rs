@@ -40,7 +40,7 @@ use crate::step::report::{
     self, Event, Exchange, ExchangeResult, Leadership, Postponed, Report, Role,
 };
 use crate::step::settings::Settings;
-use crate::step::wake::{self, MOST_REQUESTS};
+use crate::step::wake::{self, MAX_REQUESTS};
 use chrono::{DateTime, TimeDelta, Utc};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::operation::Operation;
@@ -119,7 +119,7 @@ impl<'s> Step<'s> {
     pub fn next(&mut self, now: Moment) -> StepAction {
         self.context.now = now;
         let Effects { requests_sent, extension, .. } = self.context.effects;
-        let may_send = requests_sent < MOST_REQUESTS
+        let may_send = requests_sent < MAX_REQUESTS
             && extension.is_none()
             && !wake::yields_to_host(&self.phase, &self.context);
         match if may_send { self.next_request() } else { None } {
@@ -137,8 +137,8 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// Starts a background request if none is in flight. With failover it runs in parallel with the
-    /// steps, so it delays nothing.
+    /// With failover, starts a background request if none is in flight. The request runs in
+    /// parallel with the steps, so it delays nothing.
     fn send_background(&mut self) {
         let (phase, context) = (&self.phase, &mut self.context);
         if context.settings.timings.failover.is_some() {
@@ -157,6 +157,7 @@ impl<'s> Step<'s> {
         let auth = context.state.credential_state.auth_source(credential, context.now);
         match (outgoing, auth) {
             (Some(outgoing), Some(auth)) => Some(outgoing.sign(auth)),
+            // With failover, `send_background` sends the other requests.
             _ if context.settings.timings.failover.is_some() => None,
             (Some(_), None) => background::missing_token(phase, context),
             // A turn that was just claimed has to start first.
@@ -215,7 +216,8 @@ impl<'s> Step<'s> {
             completed.class().map_or(ExchangeResult::Unanswered, ExchangeResult::from_class);
         context.effects.exchanges.push(Exchange { what: kind, result, took });
         if let Operation::ReadSideBlob(blob) | Operation::WriteSideBlob { blob, .. } = operation {
-            // The answer does not update the service clock.
+            // Only answers about the election's blob or container update the service clock:
+            // protocol.md §8.
             return background::on_side_blob_answer(blob, &mut completed, &mut self.phase, context);
         }
         if update_clock_and_credential(&completed, wall, context) {

@@ -14,7 +14,7 @@ use crate::mutants::{self, mutant};
 use crate::record::history::Incumbent;
 use crate::record::metadata::{Beat, Record};
 use crate::side::announcement::{
-    self, ANNOUNCE_INTERVAL, Announcement, LEAST_TIMEOUT, QUICK_POLL, SUCCESSOR_POLLS,
+    self, ANNOUNCE_INTERVAL, Announcement, MIN_TIMEOUT, QUICK_POLL, SUCCESSOR_POLLS,
 };
 use crate::step::clocks::nanos;
 use crate::step::pace::{Chance, Failover, RetrySchedule, fresh_lease_id};
@@ -145,7 +145,7 @@ impl Follower {
     pub fn time_for_request(&self, settings: &Settings) -> Option<Duration> {
         // With failover they run in parallel with the polls.
         let request = self.request.as_ref().filter(|_| settings.timings.failover.is_none());
-        request.map(|_| 2 * settings.timings.request_timeout + LEAST_TIMEOUT)
+        request.map(|_| 2 * settings.timings.request_timeout + MIN_TIMEOUT)
     }
 
     /// Makes a successor poll for its lease before it continues with its announcement, if the
@@ -177,8 +177,8 @@ impl Follower {
         self.request = None;
     }
 
-    /// Drops the due request, because an event may have removed its cause. Makes the next poll come
-    /// sooner, since that left time for the request.
+    /// Drops the due request, because an event may have removed its cause. The next poll was
+    /// delayed to leave time for the request, so it comes sooner now.
     pub fn drop_request(&mut self, watch: Option<&mut Watch>, settings: &Settings, now: Moment) {
         let had_request = self.request.take().is_some();
         if let Some(watch) = watch.filter(|_| had_request) {
@@ -334,7 +334,7 @@ impl Pulse {
         Some(match unchanged {
             Some(unchanged) => Self { confirmed_at: now, ..unchanged },
             None => {
-                // A quarter of the time between two beats: see `Failover`.
+                // The random delay is at most about a quarter of a beat interval.
                 let spread = chance.bits() % nanos(promise / 16).max(1);
                 let takeover = RetrySchedule::due_at(now + promise + Duration::from_nanos(spread));
                 Self {
@@ -402,8 +402,8 @@ const MAX_POLLS: usize = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The polls of a candidate that hints bring forward. A hint says that the leader may have changed.
-/// protocol.md §4.5.
+/// The polls that hints bring forward. A hint says that the leader may have changed. protocol.md
+/// §4.5.
 ///
 /// Hints are untrusted, because any process at the address on record may send them. So they bring a
 /// limited number of polls forward, and do nothing else.
@@ -436,8 +436,8 @@ impl Hints {
     }
 
     /// Records a poll that was sent at `sent` and showed this term. Returns the time of the next
-    /// poll of the series. `None` if the term changed, or if all polls of the series or of the
-    /// minute are used up.
+    /// poll of the series. `None` without a series, if the term changed, or if all polls of the
+    /// series or of the minute are used up.
     pub fn on_poll(&mut self, sent: Moment, term: Option<u64>, now: Moment) -> Option<Moment> {
         let PollSeries { term: term_before, polls } = self.series.take()?;
         self.sent_at.retain(|earlier| sent < *earlier + MINUTE);
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn news_ends_the_series() {
+    fn a_changed_term_ends_the_series() {
         for (before, after) in [(Some(7), Some(8)), (Some(7), None), (None, Some(1))] {
             let mut hints = Hints::default();
             assert!(hints.accept(before, millis(0)));

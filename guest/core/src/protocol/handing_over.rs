@@ -5,11 +5,11 @@
 //! or gives it to the successor.
 //!
 //! For a handover, the leader names the successor in the record, and reads the successor's
-//! announcement. This holds the lease id by which the successor will lead. The leader gives the
-//! lease to that id if it has just read a fresh announcement. The successor polls until its id
-//! holds the lease, and acquires it again with the length of its own settings. Then it raises the
-//! term as after any acquisition. The lease is never free in between, so no third candidate can win
-//! it. `follower` and `watching` implement the successor.
+//! announcement. The announcement holds the lease id by which the successor will lead. The leader
+//! gives the lease to that id if it has just read a fresh announcement. The successor polls until
+//! its id holds the lease, and acquires it again with the length of its own settings. Then it
+//! raises the term as after any acquisition. The lease is never free in between, so no third
+//! candidate can win it. `follower` and `watching` implement the successor.
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ use super::phase::{Hold, Release};
 use super::releasing::step_down;
 use super::steering::{GivingUp, HandOver};
 use crate::mutants::mutant;
-use crate::record::text::{LONGEST_NAME, is_allowed_text};
+use crate::record::text::{MAX_NAME, is_allowed_text};
 use crate::step::problem::ProblemClass;
 use crate::step::report::EndingReason;
 use tenure_azure::answer::{Answer, Class};
@@ -100,13 +100,14 @@ fn refusal_reason(
             Some((order_class, "it is already giving up its leadership"))
         }
         // Followers would ignore such a name on the record.
-        Some(_) if !is_allowed_text(to, LONGEST_NAME) => {
+        Some(_) if !is_allowed_text(to, MAX_NAME) => {
             Some((order_class, "no candidate can have that name"))
         }
         Some(_) if to == settings.name => Some((order_class, "it is the leader already")),
         Some(_) if !settings.election.may_have_side_blobs() => Some((
             configuration_class,
-            "the name of the election's blob is too long for a second blob beside it",
+            "the name of the election's blob is too long: no suffix for the announcement's blob \
+             fits",
         )),
         Some(_) => None,
     }
@@ -128,8 +129,8 @@ pub(crate) fn wind_down_limit(context: &Context<'_>) -> Option<Duration> {
     context.state.steering.hand_over()?.time_for_work(context.started)
 }
 
-/// Gives up the leadership if that is ordered and no work is running. Ends an order to hand over
-/// that failed.
+/// Gives up the leadership if that is ordered and no work is running. Also orders the rotation when
+/// `max-tenure` is over, and ends an order to hand over that failed.
 pub(crate) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Release> {
     let (now, settings) = (context.now, context.settings);
     let is_idle = context.state.turn.is_none();

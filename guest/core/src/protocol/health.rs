@@ -68,8 +68,8 @@ impl Health {
     }
 
     /// Returns the time for which the candidate does not contend if the next term cannot be raised.
-    /// It is zero the first time in a row. Then it doubles each time, from two polls up to the
-    /// longest cool-down.
+    /// It is zero for the first failure in a row, and one to two polls for the second. Both bounds
+    /// double with each further failure, until the upper one is the longest cool-down.
     pub fn raise_back_off(&self, settings: &Settings, chance: &mut dyn Chance) -> Duration {
         let factor = match self.failed_raises {
             0 => return Duration::ZERO,
@@ -177,17 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn failures_end_it_when_there_are_enough_in_a_row() {
+    fn enough_failures_in_a_row_end_the_leadership() {
         let mut health = Health::default();
         assert_eq!(end_turn(&mut health, Outcome::Failed), None);
         assert_eq!(end_turn(&mut health, Outcome::Failed), None);
-        assert_eq!(end_turn(&mut health, Outcome::CutOff), None, "which tells nothing");
+        assert_eq!(end_turn(&mut health, Outcome::CutOff), None, "does not count");
         assert!(health.ineligible_until() <= seconds(100));
         assert!(end_turn(&mut health, Outcome::Failed).is_some());
-        assert!(
-            end_turn(&mut health, Outcome::Failed).is_some(),
-            "and the next one does so at once"
-        );
+        assert!(end_turn(&mut health, Outcome::Failed).is_some(), "and so does the next failure");
     }
 
     #[test]
@@ -203,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_too_many_when_failures_are_not_counted() {
+    fn without_a_limit_no_number_of_failures_ends_the_leadership() {
         let (mut health, policy) =
             (Health::default(), FailurePolicy { max_failures: 0, ..policy(30) });
         for _ in 0..100 {
@@ -213,7 +210,7 @@ mod tests {
         }
         let ended =
             health.on_turn_ended(Outcome::Trapped, &policy, seconds(100), &mut FixedChance(0));
-        assert!(ended.is_some(), "a trap always is");
+        assert!(ended.is_some(), "a trap ends it all the same");
     }
 
     #[test]
@@ -236,7 +233,7 @@ mod tests {
         assert_eq!(half[39], 240);
         let hour = cool_downs_for(600, 0);
         assert_eq!(hour[..5], [300, 600, 1200, 1800, 1800], "an hour at most");
-        // The largest random number: the bound itself.
+        // The largest random part, 15 s in nanoseconds, gives the bound itself.
         assert_eq!(cool_downs_for(30, 15_000_000_000)[0], 30);
         assert_eq!(cool_downs_for(3600, 0)[..2], [1800, 1800]);
     }

@@ -31,7 +31,7 @@ const RENEWAL_GAP: Duration = Duration::from_millis(250);
 /// the next try gets all the time that beats can spare.
 const RENEWAL_TRIES: u32 = 3;
 
-/// Number of leases without recorded claims and outcomes after which a leader steps down.
+/// Number of lease periods without a recorded claim or outcome after which a leader steps down.
 const STALLED_LEASES: u32 = 2;
 
 /// Returns the next request of a leader: a renewal if one is due, then a write of the record. A
@@ -168,8 +168,8 @@ fn end_leadership(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) 
     Phase::Stopping { lease: Some(hold.lease) }
 }
 
-/// Steps down if no claim or outcome was recorded for two leases since the first try. The check
-/// follows each answer. So it may come two request time-outs and a back-off later, those of a
+/// Steps down if no claim or outcome was recorded for two lease periods since the first try. The
+/// check follows each answer. So it may come two request time-outs and a back-off later, those of a
 /// renewal and a write.
 fn step_down_if_stalled(hold: Hold, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let (now, settings) = (context.now, context.settings);

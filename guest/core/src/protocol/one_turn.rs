@@ -1,4 +1,4 @@
-//! One whole turn in one invocation: read, acquire, claim, run, complete, release. protocol.md §10.
+//! One whole turn in one invocation: read, acquire, claim, run, record, release. protocol.md §10.
 //!
 //! Drives [`Step`](crate::Step) for platforms that call a component on a timer and keep no state
 //! between calls. The lease is not renewed during the turn, so it is as long as possible, and a
@@ -34,7 +34,7 @@ const REREAD_PAUSE: Duration = Duration::from_millis(300);
 pub enum StepProgress {
     /// The candidate has no lease, and no earlier request can still get it one.
     Watching,
-    /// A lease or a claim is being won or released.
+    /// The candidate is winning or releasing a lease, or writing a claim or an outcome.
     UnderWay,
     /// The candidate leads, and no turn is due.
     Leading {

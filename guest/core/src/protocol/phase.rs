@@ -82,7 +82,8 @@ pub(crate) struct Attempt {
     /// The tag of the blob as read; lease operations do not change it.
     pub etag: ETag,
     pub record: Option<Record>,
-    /// True if a request of this attempt may have been applied without an answer.
+    /// True if this lease id may hold the lease already: a request may have been applied without an
+    /// answer, or the leader gave its lease to this id.
     pub may_be_granted: bool,
     pub pace: RetrySchedule,
     /// Number of immediately repeated requests so far.
@@ -132,21 +133,21 @@ pub(crate) struct Raise {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hold {
     pub lease: LeaseId,
-    /// Instant until which the leader may act: the end of its lease or of its promise, whichever is
-    /// earlier.
+    /// Instant until which the leader may act: the earlier of `lease_until` and the `acts_until` of
+    /// its beats.
     pub valid_until: Moment,
-    /// Instant until which the leader may act by its lease.
+    /// Instant until which the leader may act by its lease: the end of the lease less the margin.
     pub lease_until: Moment,
     /// The beats, if the leader promises to have stopped a given time after each of them.
     pub beats: Option<Beats>,
-    /// Time at which the lease was acquired.
+    /// Time at which the request that acquired the lease was sent.
     pub acquired_at: Moment,
     pub orders: LeaderOrders,
     pub renew: RetrySchedule,
     /// The record on the blob, plus the outcome of the last turn, which may not be written yet.
     pub record: Record,
     pub etag: ETag,
-    /// True if that outcome is not written yet.
+    /// True if the outcome of the last turn is not written yet.
     pub has_unwritten_outcome: bool,
     /// The newest planned write. It is planned again before each try. After a try with an unknown
     /// result, a read first shows whether that try was applied.
@@ -193,7 +194,7 @@ impl Hold {
         self.valid_until.saturating_sub(now)
     }
 
-    /// Extends the lease to `lease_until`.
+    /// Extends the validity by the lease to `lease_until`.
     pub fn extend_lease(&mut self, lease_until: Moment) {
         self.lease_until = lease_until;
         self.update_validity();

@@ -16,8 +16,8 @@ use crate::step::settings::timings::{BACK_OFF, Timings};
 use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::ETag;
 
-/// Time under the lease before a record is written where none was. One second of the service passes
-/// even by a clock that is fast by a hundredth. protocol.md §4.3.
+/// Wait under the lease before the first record is written. A second of the service passes in it,
+/// even if this clock is fast by a hundredth. protocol.md §4.3.
 const WAIT_WITHOUT_RECORD: Duration = Duration::from_millis(1_020);
 
 /// Starts to raise the term. The request that acquired the lease was sent at `sent`.
@@ -84,7 +84,7 @@ pub(crate) fn next(
 ) -> (Phase, Option<UnsignedRequest>) {
     let time_left = raise.valid_until.saturating_sub(context.now);
     if time_left.is_zero() {
-        // protocol.md §4.4. A candidate that cannot finish within its validity releases.
+        // protocol.md §4.4. A candidate that cannot finish within its validity releases the lease.
         if raise.term_write.is_some() {
             context.report(Some(SplitCheck::unfinished_problem()));
         }
@@ -121,7 +121,8 @@ pub(crate) fn on_answer(
         && let Some(check) = raise.check.take()
     {
         let mut checked = check.on_answer(&completed, context.settings);
-        // At the end of the validity, only an answer counts: the last request had little time.
+        // After the end of the validity, the check counts as unfinished, because its last request
+        // had little time. Only an answer that forbids leading still counts.
         let has_verdict = completed.answer().is_some() && checked.is_err();
         if context.now >= raise.valid_until && !has_verdict {
             checked = Err(SplitCheck::unfinished_problem());
@@ -142,7 +143,7 @@ pub(crate) fn on_answer(
             }
             // Members read this record before they work on a share, and this candidate lists them
             // after it wrote the record. So at least one of the two sees the other. A candidate
-            // that promised beats has to finish within the validity of this first one.
+            // that promised beats has to finish within the validity of its first beat.
             if let (Some(_), Some(failover)) = (raise.write.record.beat, context.failover()) {
                 raise.valid_until = raise.valid_until.min(sent + failover.validity());
             }

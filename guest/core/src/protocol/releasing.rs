@@ -10,7 +10,7 @@ use super::phase::{Hold, Phase, Release, Watch};
 use crate::Moment;
 use crate::mutants::{self, memory, mutant};
 use crate::record::write::Write;
-use crate::side::announcement::{LAST_WRITE, LONGEST_TRY};
+use crate::side::announcement::{LAST_WRITE, MAX_TRY};
 use crate::side::side_blobs::Session;
 use crate::step::credential_state::CredentialState;
 use crate::step::pace::RetrySchedule;
@@ -65,8 +65,8 @@ fn last_write(hold: &Hold, now: Moment) -> Option<Write> {
 /// Releases the lease of an ended leadership after its work has stopped. `lease` is none if the
 /// lease is lost.
 pub(crate) fn on_work_stopped(lease: Option<LeaseId>, context: &Context<'_>) -> Phase {
-    let releases_now = lease.is_some() && context.state.health.ineligible_until() <= context.now;
-    let pause = if releases_now { Duration::ZERO } else { context.settings.timings.poll / 2 };
+    let polls_at_once = lease.is_some() && context.state.health.ineligible_until() <= context.now;
+    let pause = if polls_at_once { Duration::ZERO } else { context.settings.timings.poll / 2 };
     let contend_at = context.now + pause;
     lease.map_or_else(
         || leave_or_watch(contend_at, context),
@@ -74,12 +74,13 @@ pub(crate) fn on_work_stopped(lease: Option<LeaseId>, context: &Context<'_>) -> 
     )
 }
 
-/// Releases the lease of a failed attempt.
+/// Creates the release of the lease of a failed attempt.
 pub(crate) fn give_back(lease: LeaseId, context: &Context<'_>) -> Release {
     release(lease, context.now + context.settings.timings.poll / 2, context)
 }
 
-/// Releases a lease. After that, the candidate leaves, or contends again at `contend_at`.
+/// Creates the release of a lease. After that, the candidate leaves, or contends again at
+/// `contend_at`.
 pub(crate) fn release(lease: LeaseId, contend_at: Moment, context: &Context<'_>) -> Release {
     Release {
         lease,
@@ -107,15 +108,15 @@ pub(crate) fn leave_as_follower(context: &mut Context<'_>) -> Phase {
     })
 }
 
-/// Withdraws an announcement, writes the last outcome, and gives the lease to the successor or
-/// releases it, in this order.
+/// Returns the next request. The order is: withdraw an announcement, write the last outcome, give
+/// the lease to the successor, release the lease.
 pub(crate) fn next(
     mut release: Release,
     context: &mut Context<'_>,
 ) -> (Phase, Option<UnsignedRequest>) {
     let (now, timings) = (context.now, &context.settings.timings);
     if now >= release.gives_up_at {
-        // Without a token nothing could be sent. The lease has expired, or is left to expire.
+        // For example, no token could be obtained. The lease has expired, or is left to expire.
         return (leave_or_watch(release.contend_at, context), None);
     }
     if release.pace.next_at > now {
@@ -127,11 +128,12 @@ pub(crate) fn next(
         let timeout = timeout.min(LAST_WRITE);
         return (Phase::Releasing(release), Some(UnsignedRequest { operation, timeout }));
     }
-    let change_timeout = timeout.min(LONGEST_TRY);
+    let change_timeout = timeout.min(MAX_TRY);
     let offer_time = OFFER.max(LAST_WRITE + change_timeout);
     if now + timings.lease > release.gives_up_at + offer_time && !mutant!(FailedChangeNotReleased) {
-        // The successor may have left by now. If the change was applied after all, the release does
-        // nothing: another id holds the lease.
+        // The offer is over: `gives_up_at` is one lease after its beginning. The successor may have
+        // left by now. If the change was applied after all, the release does nothing: another id
+        // holds the lease.
         release.successor = None;
     }
     // The last write is sent only if its answer comes before the deadline.

@@ -63,7 +63,7 @@ pub(crate) fn on_answer(
     if !was_poll {
         return phase;
     }
-    // The poll counts against the limit of hints, whatever its result.
+    // A poll that a hint brought forward counts against the limit, whatever its result.
     let State { follower, hints, .. } = &mut context.state;
     let next = hints.on_poll(sent, follower.known_term(), context.now);
     match (&mut phase, next) {
@@ -168,7 +168,7 @@ fn on_blob_read(
     }
 }
 
-/// Returns the instant on the clock by which a leader's promise is counted.
+/// Converts an instant to the clock by which a follower counts a leader's promise.
 fn promise_clock(instant: Moment, context: &Context<'_>) -> Moment {
     if mutant!(PromiseByTheFasterClock) { instant } else { context.without_clock_lead(instant) }
 }
@@ -247,10 +247,11 @@ fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Ch
     let mut next = context.next_poll(chance);
     if let Some(pulse) = &context.state.follower.pulse {
         let promise_now = promise_clock(now, context);
-        let is_takeover_candidate =
+        // A follower without failover takes over at its ordinary polls only.
+        let may_take_over =
             settings.timings.failover.is_some() || pulse.is_takeover_due(promise_now);
-        let end = pulse.takeover_at().filter(|_| is_takeover_candidate);
-        next = end.map_or(next, |end| next.min(now + end.saturating_sub(promise_now)));
+        let takeover_at = pulse.takeover_at().filter(|_| may_take_over);
+        next = takeover_at.map_or(next, |at| next.min(now + at.saturating_sub(promise_now)));
     }
     Phase::Watching(Watch::at(next))
 }

@@ -1,6 +1,6 @@
 //! The former leaders on record, with limits for their number and their bytes.
 
-use super::text::{LONGEST_NAME, encode, is_allowed_text};
+use super::text::{MAX_NAME, encode, is_allowed_text};
 use crate::step::clocks::Timestamp;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
@@ -8,8 +8,8 @@ use tenure_base::prelude::*;
 /// Maximum number of former leaders.
 const MAX_LEADERS: usize = 10;
 
-/// Maximum bytes of the encoded history: the record has to hold more than that.
-const MOST_BYTES: usize = 700;
+/// Maximum bytes of the encoded history. The rest of the record needs room too.
+const MAX_BYTES: usize = 700;
 
 /// A leader, as other candidates see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ impl History {
         leader.since = Timestamp(leader.since.seconds().saturating_mul(1_000_000_000));
         self.0.insert(0, leader);
         self.0.truncate(MAX_LEADERS);
-        while encode(&self.to_text()).len() > MOST_BYTES {
+        while encode(&self.to_text()).len() > MAX_BYTES {
             self.0.pop();
         }
     }
@@ -47,7 +47,7 @@ impl History {
     /// names were valid.
     pub(crate) fn retain_valid(&mut self) -> bool {
         let count = self.0.len();
-        self.0.retain(|leader| is_allowed_text(&leader.name, LONGEST_NAME));
+        self.0.retain(|leader| is_allowed_text(&leader.name, MAX_NAME));
         let are_all_valid = self.0.len() == count;
         self.0.truncate(MAX_LEADERS);
         are_all_valid
@@ -122,7 +122,7 @@ mod tests {
         let mut history = History::default();
         (1..=12).for_each(|term| history.add(leader(term, &"ü".repeat(64))));
         assert_eq!(history.leaders().len(), 1);
-        assert!(encode(&history.to_text()).len() <= MOST_BYTES);
+        assert!(encode(&history.to_text()).len() <= MAX_BYTES);
         assert_eq!(History::parse(&history.to_text()), Some(history));
     }
 

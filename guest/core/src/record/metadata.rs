@@ -25,9 +25,7 @@ pub(crate) use validate::{UnusableRecord, ValidatedRecord};
 use core::time::Duration;
 
 use crate::record::history::{History, Incumbent};
-use crate::record::text::{
-    LONGEST_ADDRESS, LONGEST_NAME, LONGEST_REASON, LONGEST_SCHEDULE, encode, one_line,
-};
+use crate::record::text::{MAX_ADDRESS, MAX_NAME, MAX_REASON, MAX_SCHEDULE, encode, one_line};
 use crate::schedule::slots::{Delivery, WHILE_LEADING};
 use crate::step::clocks::{Timestamp, is_ahead};
 use field::Fields;
@@ -43,7 +41,7 @@ const CLOSED_FORMAT: &str = "closed";
 
 /// Maximum bytes of metadata, by the service's limit. Names and addresses in non-ASCII text can
 /// fill more than half of them.
-const MOST_BYTES: usize = 8192;
+const MAX_BYTES: usize = 8192;
 
 /// Bytes of metadata that a new leader's record must leave free for later additions, as encoded: a
 /// successor, the outcome of a transfer, the detail of a failure, triggers, slots, attempts and
@@ -198,7 +196,7 @@ impl Record {
             Err(_) if format == CLOSED_FORMAT => return Err(RecordError::Closed),
             Err(_) => return Err(RecordError::Malformed(field::FORMAT.into())),
         }
-        if size(metadata) > MOST_BYTES {
+        if size(metadata) > MAX_BYTES {
             return Err(RecordError::Malformed("its size (over 8 KiB)".into()));
         }
         let mut remaining = metadata.clone();
@@ -226,13 +224,11 @@ impl Record {
         let delay = fields.informational(field::DELAY, |text| text.parse::<u32>().ok());
         let record = Self {
             term,
-            leader: fields
-                .bounded_text(field::LEADER, LONGEST_NAME)
-                .unwrap_or_else(|| UNNAMED.into()),
+            leader: fields.bounded_text(field::LEADER, MAX_NAME).unwrap_or_else(|| UNNAMED.into()),
             nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok()),
             since: fields.required(field::SINCE, Timestamp::parse),
-            address: fields.bounded_text(field::ADDRESS, LONGEST_ADDRESS),
-            schedule: fields.bounded_text(field::SCHEDULE, LONGEST_SCHEDULE),
+            address: fields.bounded_text(field::ADDRESS, MAX_ADDRESS),
+            schedule: fields.bounded_text(field::SCHEDULE, MAX_SCHEDULE),
             delay: Duration::from_millis(delay.unwrap_or(0).into()),
             last_slot: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
             delivery: fields.delivery(field::MAX_ATTEMPTS),
@@ -439,7 +435,7 @@ impl Record {
                 if self
                     .failure
                     .is_some_and(|last| (last.slot, last.triggered) == (slot, triggered)) => {}
-            // Work that lasts as long as the leadership has not failed if it was cut off then.
+            // Work that lasts as long as the leadership has not failed if it was cut off with it.
             Outcome::CutOff if kind == Kind::Slot && self.is_while_leading() => {}
             _ => {
                 self.failure = ended;
@@ -457,7 +453,7 @@ impl Record {
     pub(crate) fn put_reason(&mut self, end: End, reason: &str) {
         let detail = self.failure_detail.as_mut();
         if let Some(detail) = detail.filter(|detail| detail.at == end.in_millis().at) {
-            detail.reason = one_line(reason, LONGEST_REASON);
+            detail.reason = one_line(reason, MAX_REASON);
         }
     }
 

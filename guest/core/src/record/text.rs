@@ -9,26 +9,26 @@ use tenure_azure::encoding::{self, AsciiSet};
 use tenure_base::prelude::*;
 
 /// Maximum length of a candidate's name, in bytes.
-pub const LONGEST_NAME: usize = 128;
+pub const MAX_NAME: usize = 128;
 
 /// Maximum length of a failure reason, in bytes.
-pub(crate) const LONGEST_REASON: usize = 200;
+pub(crate) const MAX_REASON: usize = 200;
 
 /// Maximum length of an order's id, in characters.
-const LONGEST_ID: usize = 64;
+const MAX_ID: usize = 64;
 
 /// Maximum length of a candidate's address, in bytes.
-pub const LONGEST_ADDRESS: usize = 256;
+pub const MAX_ADDRESS: usize = 256;
 
 /// Maximum length of a cron expression, in bytes.
-pub(crate) const LONGEST_CRON: usize = 256;
+pub(crate) const MAX_CRON: usize = 256;
 
 /// Maximum length of a schedule description, in bytes: the longest cron expression plus the name of
 /// a time zone.
-pub(crate) const LONGEST_SCHEDULE: usize = LONGEST_CRON + 64;
+pub(crate) const MAX_SCHEDULE: usize = MAX_CRON + 64;
 
 /// The characters that metadata values encode.
-const ENCODED: &AsciiSet = &encoding::UNRESERVED.remove(b':').remove(b'/');
+const ENCODED: &AsciiSet = &encoding::EXCEPT_UNRESERVED.remove(b':').remove(b'/');
 
 /// Returns the first 64 bits of the text's SHA-256.
 pub(crate) fn fingerprint(text: &str) -> u64 {
@@ -94,5 +94,5 @@ pub(crate) fn decode_allowed(value: &str, longest: usize) -> Option<String> {
 /// Returns true if an order may have this id.
 pub fn is_order_id(text: &str) -> bool {
     let is_plain_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(is_plain_byte)
+    (1..=MAX_ID).contains(&text.len()) && text.bytes().all(is_plain_byte)
 }

@@ -13,7 +13,7 @@ use tenure_base::prelude::*;
 
 /// Number of missed slots above which counting stops. With one slot per second, a week has too many
 /// to count.
-const MOST_COUNTED: u32 = 1000;
+const MAX_COUNTED: u32 = 1000;
 
 /// The rule for slots that no candidate could claim in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,8 +109,7 @@ impl Agenda {
     }
 
     /// Returns how far the last claimed slot lies in the future, if that exceeds the possible
-    /// difference between two candidates' clocks. None for work without slots, which waits for
-    /// none.
+    /// difference between two candidates' clocks. None for work without slots.
     pub fn slot_ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
         let slot = record.last_slot?.slot;
         let keeps_schedule =
@@ -245,7 +244,7 @@ impl Agenda {
         };
         let replaces_earlier = self.missed == Missed::Once && slot > first;
         let past_due = slot < newest || replaces_earlier || self.is_late(slot, now);
-        let missed = schedule.count(last.slot, slot, MOST_COUNTED);
+        let missed = schedule.count(last.slot, slot, MAX_COUNTED);
         Due::Now(Task { slot, trigger: None, attempt: 1, past_due, missed })
     }
 

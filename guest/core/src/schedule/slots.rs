@@ -1,5 +1,5 @@
 //! The instants of a timer, and the delivery rule of each. protocol.md §6.
-//! [`agenda`] decides which of them a leader claims next.
+//! [`agenda`](super::agenda) decides which of them a leader claims next.
 
 mod cron;
 mod zone;
@@ -88,7 +88,8 @@ impl Schedule {
         Some((Self::Cron(cron, zone), zone))
     }
 
-    /// Returns the shortest interval between two slots, measured over the next hundred.
+    /// Returns the shortest interval between two slots, measured over a hundred of them. None for
+    /// work without slots.
     pub fn shortest_interval(&self) -> Option<Duration> {
         match self {
             Self::Every(every) => Some(every.0),
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_are_the_same_for_the_same_schedule() {
+    fn a_description_does_not_depend_on_the_spelling() {
         assert_eq!(seconds(90).description(), "every 1m 30s");
         let zone = Zone::from_name("Europe/Berlin").unwrap();
         let cron = Schedule::Cron(Box::new(Cron::parse(" 0  9 * * mon ").unwrap()), zone);

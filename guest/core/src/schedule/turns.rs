@@ -1,5 +1,5 @@
-//! Past turns of an election and its next turn, according to the record. The rule for missed slots
-//! is not on record, so the reader's own rule counts. Also the idempotency key of a turn.
+//! Past turns of an election and its next turn, according to the record, and the idempotency key of
+//! a turn. The rule for missed slots is not on record, so the reader applies its own rule.
 
 use super::agenda::Agenda;
 use crate::record::metadata::{
@@ -68,7 +68,7 @@ impl Turns {
     ) -> Self {
         Self {
             schedule: record.schedule.clone(),
-            // Attempt 0 marks the start of the count: that slot had no turn.
+            // Attempt 0 marks the slot after which slots count; that slot itself had no turn.
             last_slot: record.last_slot.filter(|last| last.attempt > 0),
             finished: record.finished,
             triggered: record.triggers.newest.as_ref().map(|newest| Triggered {
@@ -112,7 +112,7 @@ fn next(
 pub(crate) fn turn_key(slot: Timestamp, trigger: Option<&str>, settings: &Settings) -> String {
     let (account, election) = (settings.account.name(), &settings.election);
     // Only a slot has unescaped colons, so no other part can be mistaken for one.
-    let account = encoding::percent_encode(account, encoding::UNRESERVED);
+    let account = encoding::percent_encode(account, encoding::EXCEPT_UNRESERVED);
     let mut key = format!("{account}{}/{}", election.path(), slot.to_rfc3339());
     if let Some(trigger) = trigger {
         key.push_str("//");

@@ -1,6 +1,6 @@
 //! The announcement that a successor writes to a side blob for the leader, and the periods of a
-//! handover, which depend on each other. protocol.md §7.2. Also the rules for all side blobs about
-//! overwriting and time-outs.
+//! handover, which depend on each other. protocol.md §7.2. The module also has the rules of all
+//! side blobs for overwriting and time-outs.
 //!
 //! A leader may give its lease to an announced id while the announcement is fresh, and somewhat
 //! longer. The successor polls for the lease during all that time, even if it is no longer ready or
@@ -9,7 +9,7 @@
 use core::time::Duration;
 
 use crate::mutants::mutant;
-use crate::record::text::{LONGEST_NAME, decode_allowed, encode};
+use crate::record::text::{MAX_NAME, decode_allowed, encode};
 use crate::step::limits;
 use crate::step::settings::timings::{SECOND, Timings};
 use chrono::TimeDelta;
@@ -21,11 +21,11 @@ use tenure_base::prelude::*;
 pub(crate) const MAX_REPORTED_AGE: TimeDelta = TimeDelta::minutes(10);
 
 /// Minimum time-out of a request about a side blob.
-pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+pub(crate) const MIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Maximum time-out of a request that no other action waits for. Such a request delays the report
 /// of a turn's end and an order to leave.
-pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The field with the name of the candidate that wrote the side blob. Blobs of other programs do
 /// not have it.
@@ -50,7 +50,7 @@ const MAX_AGE: Duration = Duration::from_secs(9);
 const REQUEST_ALLOWANCE: Duration = Duration::from_secs(3);
 
 /// Upper bound of that age if requests take long: see [`longest_max_age`].
-const LONGEST_MAX_AGE: Duration = Duration::from_secs(30);
+const MAX_MAX_AGE: Duration = Duration::from_secs(30);
 
 /// Returns the maximum age of an announcement in the answer to a read that took `took`. Within that
 /// age the successor still polls for its lease whenever the leader gives it.
@@ -60,14 +60,14 @@ const LONGEST_MAX_AGE: Duration = Duration::from_secs(30);
 /// - 1 s, since dates have whole seconds;
 /// - the duration of the read, for the way back of its answer;
 /// - 2 to 8 s, in which the leader may begin to give the lease away ([`freshness`]);
-/// - 21 s up to the end of the leader's last try ([`LONGEST_OFFER`]);
+/// - 21 s up to the end of the leader's last try ([`MAX_OFFER`]);
 /// - 0.5 s up to the next poll of the successor.
 ///
 /// That leaves 29.5 s or more, less the duration of the read. The longest request time-out that the
 /// other periods allow is 27.75 s (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and 1.75 s are left then.
 fn longest_max_age(took: Duration) -> Duration {
-    let reserved = SECOND + took + freshness(took) + LONGEST_OFFER + QUICK_POLL;
-    LONGEST_MAX_AGE.min(SUCCESSOR_POLLS.saturating_sub(reserved))
+    let reserved = SECOND + took + freshness(took) + MAX_OFFER + QUICK_POLL;
+    MAX_MAX_AGE.min(SUCCESSOR_POLLS.saturating_sub(reserved))
 }
 
 /// Number of requests between two announcements, in addition to the four seconds. The successor
@@ -75,8 +75,8 @@ fn longest_max_age(took: Duration) -> Duration {
 /// lease before each of them.
 const REQUESTS_PER_AGE: u32 = 6;
 
-/// Time for the work to end after the leader first read the announcement. It is the lease if that
-/// is longer, so that every answer that let an application act has expired.
+/// Time for the work to end after the leader first read the announcement. A longer lease replaces
+/// this time, so that every answer that let an application act has expired.
 const WORK_END_TIME: Duration = Duration::from_secs(40);
 
 /// Time in which the leader changes the lease after the work has ended, in addition to
@@ -95,21 +95,21 @@ const SUCCESSOR_REQUESTS: u32 = 6;
 /// give the lease away. A renewal and the outcome of the last turn may be sent in between, and each
 /// takes about as long as the read.
 pub(crate) fn freshness(took: Duration) -> Duration {
-    (3 * took).clamp(SHORTEST_FRESHNESS, LONGEST_FRESHNESS)
+    (3 * took).clamp(SHORTEST_FRESHNESS, MAX_FRESHNESS)
 }
 
 const SHORTEST_FRESHNESS: Duration = Duration::from_secs(2);
-const LONGEST_FRESHNESS: Duration = Duration::from_secs(8);
+const MAX_FRESHNESS: Duration = Duration::from_secs(8);
 
 /// Time for which the last write of the record may delay the release.
 pub(crate) const LAST_WRITE: Duration = Duration::from_secs(1);
 
 /// Maximum time of one try to change the lease to the successor, since the successor polls for a
 /// limited time. A try without an answer in time may have been applied all the same.
-pub(crate) const LONGEST_TRY: Duration = Duration::from_secs(10);
+pub(crate) const MAX_TRY: Duration = Duration::from_secs(10);
 
 /// Maximum time from the first offer to a successor to the end of the last try.
-const LONGEST_OFFER: Duration = LAST_WRITE.saturating_add(LONGEST_TRY).saturating_add(LONGEST_TRY);
+const MAX_OFFER: Duration = LAST_WRITE.saturating_add(MAX_TRY).saturating_add(MAX_TRY);
 
 const LEASE: &str = "tenureleaseid";
 const TERM: &str = "tenureterm";
@@ -143,7 +143,7 @@ impl Announcement {
             _ => None,
         };
         let announcement =
-            Self { candidate: decode_allowed(field(CANDIDATE)?, LONGEST_NAME)?, nomination };
+            Self { candidate: decode_allowed(field(CANDIDATE)?, MAX_NAME)?, nomination };
         is_from_candidate(properties).then_some(announcement)
     }
 

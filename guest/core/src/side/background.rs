@@ -12,7 +12,7 @@
 use core::time::Duration;
 
 use super::announcement::{
-    Announcement, LEAST_TIMEOUT, LONGEST_TIMEOUT, MAX_REPORTED_AGE, is_from_candidate,
+    Announcement, MAX_REPORTED_AGE, MAX_TIMEOUT, MIN_TIMEOUT, is_from_candidate,
 };
 use super::{listing, orders};
 use crate::Moment;
@@ -22,9 +22,7 @@ use crate::protocol::context::{
 };
 use crate::protocol::handing_over;
 use crate::protocol::phase::{Hold, Phase};
-use crate::step::credential_state::{
-    self, CredentialState, LEAST_FETCH, LONGEST_FETCH, TokenReply,
-};
+use crate::step::credential_state::{self, CredentialState, MAX_FETCH, MIN_FETCH, TokenReply};
 use crate::step::pace::Chance;
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{BackgroundReply, Exchange, ExchangeResult};
@@ -37,7 +35,7 @@ use tenure_azure::operation::{Kind, Operation};
 use tenure_base::prelude::*;
 
 /// Maximum time-out of a request that renews a valid token, if the step waits for the answer.
-const LONGEST_EARLY_FETCH: Duration = Duration::from_secs(3);
+const MAX_EARLY_FETCH: Duration = Duration::from_secs(3);
 
 /// A request that waits for spare time.
 pub(crate) struct QueuedRequest {
@@ -45,7 +43,8 @@ pub(crate) struct QueuedRequest {
     pub due: Moment,
     /// Minimum time-out. With less time, the request is not sent.
     pub least_timeout: Duration,
-    /// Time that the request may take even if something else is due before.
+    /// Time that the request may take even if something else becomes due meanwhile. Without any
+    /// spare time, the request is not sent at all.
     guaranteed_timeout: Duration,
     longest_timeout: Duration,
 }
@@ -76,12 +75,12 @@ impl QueuedRequest {
             QueuedKind::Token => {
                 let settings = context.settings;
                 let is_early = auth.is_some() && settings.timings.failover.is_none();
-                let timeout = if is_early { timeout.min(LONGEST_EARLY_FETCH) } else { timeout };
+                let timeout = if is_early { timeout.min(MAX_EARLY_FETCH) } else { timeout };
                 let credential = settings.account.credential();
                 CredentialState::token_request(credential, timeout).map(StepAction::Fetch)
             }
             QueuedKind::SideBlob(operation) => {
-                // Hosts that wait by other clocks give up in the same instant.
+                // With whole milliseconds, hosts with coarser timers give up at the same instant.
                 let timeout = Duration::from_millis(u64::try_from(timeout.as_millis()).ok()?);
                 Some(UnsignedRequest { operation, timeout }.sign(auth?.clone()))
             }
@@ -142,14 +141,15 @@ pub(crate) fn on_background_reply(
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
-    let Some(InFlight { kind, sent_at: sent, credential, .. }) = context.state.background.take()
+    let Some(InFlight { kind, sent_at: sent, credential: replacements, .. }) =
+        context.state.background.take()
     else {
         return phase;
     };
-    let BackgroundReply { result: reply, received_at: at } = background_reply;
+    let BackgroundReply { result: reply, received_at } = background_reply;
     let operation = match kind {
         BackgroundKind::Token => {
-            let date = context.service_estimate().unwrap_or(at).to_date();
+            let date = context.service_estimate().unwrap_or(received_at).to_date();
             let reply = reply.map(|response| (response.status, response.body));
             on_token_reply(sent, reply, date, (&mut phase, context), chance);
             return phase;
@@ -170,7 +170,7 @@ pub(crate) fn on_background_reply(
     let result = completed.class().map_or(ExchangeResult::Unanswered, ExchangeResult::from_class);
     let took = context.now.saturating_sub(sent);
     context.effects.exchanges.push(Exchange { what: operation.kind(), result, took });
-    let is_replaced = credential != context.state.credential_state.replacements();
+    let is_replaced = replacements != context.state.credential_state.replacements();
     if is_replaced && completed.answer().is_some_and(credential_state::is_refused) {
         // The request is still due, and is sent again with the key or token now in use.
         return phase;
@@ -200,14 +200,14 @@ pub(crate) fn missing_token(phase: &Phase, context: &Context<'_>) -> Option<Step
     let time_left = match phase {
         Phase::Holding(hold) => hold.valid_until.saturating_sub(context.now),
         Phase::Raising(raise) => raise.valid_until.saturating_sub(context.now),
-        _ => LONGEST_FETCH,
+        _ => MAX_FETCH,
     };
     token_request(context)?.into_action(time_left, None, context)
 }
 
 fn token_request(context: &Context<'_>) -> Option<QueuedRequest> {
     let due = context.state.credential_state.due_at(context.settings.account.credential())?;
-    let (least_timeout, longest_timeout) = (LEAST_FETCH, LONGEST_FETCH);
+    let (least_timeout, longest_timeout) = (MIN_FETCH, MAX_FETCH);
     Some(QueuedRequest {
         kind: QueuedKind::Token,
         due,
@@ -244,7 +244,7 @@ fn side_blob(operation: Operation, due: Moment, longest_timeout: Duration) -> Qu
     QueuedRequest {
         kind,
         due,
-        least_timeout: LEAST_TIMEOUT,
+        least_timeout: MIN_TIMEOUT,
         guaranteed_timeout: Duration::ZERO,
         longest_timeout,
     }
@@ -255,7 +255,7 @@ fn list_request(context: &Context<'_>) -> Option<QueuedRequest> {
     let (state, settings) = (&context.state, context.settings);
     let time = context.service_time();
     let (due, operation) = state.listing.request(settings, !state.steering.is_unready, time)?;
-    Some(side_blob(operation, due, LONGEST_TIMEOUT))
+    Some(side_blob(operation, due, MAX_TIMEOUT))
 }
 
 /// Returns the due request about a follower's announcement. It may take the usual request time-out,
@@ -301,7 +301,7 @@ pub(crate) fn on_token_reply(
         Err(_) => ExchangeResult::Nonsense,
     };
     context.effects.exchanges.push(Exchange {
-        what: Kind::AskForToken,
+        what: Kind::RequestToken,
         result,
         took: now.saturating_sub(sent),
     });

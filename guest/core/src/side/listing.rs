@@ -11,7 +11,7 @@ use core::time::Duration;
 use super::announcement::{self, CANDIDATE};
 use crate::Moment;
 use crate::mutants::mutant;
-use crate::record::text::{LONGEST_ADDRESS, LONGEST_NAME, decode_allowed, encode};
+use crate::record::text::{MAX_ADDRESS, MAX_NAME, decode_allowed, encode};
 use crate::step::clocks::Timestamp;
 use crate::step::pace::{Chance, jitter};
 use crate::step::problem::Problem;
@@ -315,7 +315,7 @@ impl Listed {
 
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split(',');
-        let name = decode_allowed(fields.next()?, LONGEST_NAME)?;
+        let name = decode_allowed(fields.next()?, MAX_NAME)?;
         let seconds: i64 = fields.next()?.parse().ok()?;
         let ready = fields.next()? != "unready";
         let failover = match fields.next()? {
@@ -324,7 +324,7 @@ impl Listed {
         };
         let address = match fields.next()? {
             "" => None,
-            address => Some(decode_allowed(address, LONGEST_ADDRESS)?),
+            address => Some(decode_allowed(address, MAX_ADDRESS)?),
         };
         let seen_at = Timestamp::from_date(DateTime::from_timestamp(seconds, 0)?);
         Some(Self { name, address, ready, failover, seen_at })

@@ -18,7 +18,7 @@ use crate::protocol::handing_over;
 use crate::protocol::phase::{Hold, LeaderOrders};
 use crate::protocol::steering::GivingUp;
 use crate::record::metadata::{self, Trigger};
-use crate::record::text::{LONGEST_NAME, decode, decode_allowed, encode, is_order_id};
+use crate::record::text::{MAX_NAME, decode, decode_allowed, encode, is_order_id};
 use crate::step::clocks::Timestamp;
 use crate::step::limits;
 use crate::step::problem::Problem;
@@ -187,7 +187,7 @@ impl Orders {
             return None;
         }
         let mut unknown = properties.metadata.clone();
-        decode_allowed(unknown.remove(CANDIDATE)?.as_str(), LONGEST_NAME)?;
+        decode_allowed(unknown.remove(CANDIDATE)?.as_str(), MAX_NAME)?;
         let parse_trigger = |entry: &str| {
             let (id, requested_at) = entry.split_once('@')?;
             let requested_at = Timestamp(requested_at.parse::<u64>().ok()?.checked_mul(1_000_000)?);
@@ -207,7 +207,7 @@ impl Orders {
                 term: term?.parse().ok()?,
                 placed: Timestamp::parse(&decode(&placed?)?)?,
                 to: match to {
-                    Some(to) => Some(decode_allowed(&to, LONGEST_NAME)?),
+                    Some(to) => Some(decode_allowed(&to, MAX_NAME)?),
                     None => None,
                 },
             }),

@@ -10,7 +10,7 @@ use super::side_blobs::side_blob_prefix;
 use crate::protocol::context::CompletedRequest;
 use crate::protocol::phase::{SplitCheck, SplitList};
 use crate::record::metadata::Record;
-use crate::record::text::{LONGEST_NAME, decode_allowed};
+use crate::record::text::{MAX_NAME, decode_allowed};
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::settings::Settings;
 use tenure_azure::answer::Class;
@@ -22,7 +22,7 @@ use tenure_base::prelude::*;
 const SIGN_INTERVAL: &str = "tenureinterval";
 
 /// Maximum interval between two signs of life.
-const LONGEST_SIGN_INTERVAL: Duration = Duration::from_secs(20);
+const MAX_SIGN_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Resolution of the dates from which ages are computed.
 const SECOND: Duration = Duration::from_secs(1);
@@ -122,15 +122,15 @@ pub fn active_member_or_share(
     living_member(suffix, metadata, age).or_else(|| held_share(suffix, is_leased))
 }
 
-/// Returns a description of the member with this sign of life, if the sign is younger than three of
-/// its intervals.
+/// Returns a description of the member with this sign of life, if the sign is at most three of its
+/// intervals and a second old.
 fn living_member(suffix: &str, metadata: &Metadata, age: Duration) -> Option<String> {
     let encoded = suffix.strip_prefix(SplitList::Members.suffix())?;
     let interval = metadata.get(SIGN_INTERVAL)?.parse().ok()?;
-    let interval = Duration::from_millis(interval).clamp(SECOND, LONGEST_SIGN_INTERVAL);
+    let interval = Duration::from_millis(interval).clamp(SECOND, MAX_SIGN_INTERVAL);
     (age <= interval * 3 + SECOND).then(|| {
-        let name = decode_allowed(encoded, LONGEST_NAME).unwrap_or_else(|| encoded.into());
-        format!("the member {name} left a sign of life {} s before", age.as_secs())
+        let name = decode_allowed(encoded, MAX_NAME).unwrap_or_else(|| encoded.into());
+        format!("the member {name} left a sign of life {} s ago", age.as_secs())
     })
 }
 

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_that_agree_with_no_other_one_count_for_nothing() {
+    fn unconfirmed_dates_do_not_set_the_time() {
         let mut clock = ServiceClock::default();
         for hour in 0..20 {
             let text = format!("2026-01-01T{hour:02}:00:00Z");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_that_moved_further_counts_and_nothing_is_taken_back() {
+    fn elapsed_time_follows_the_faster_clock_and_never_goes_back() {
         let mut time = ElapsedClock::new(seconds(7), at(0));
         assert_eq!(time.read(seconds(8), at(1)), seconds(1));
         // Asleep for a minute.

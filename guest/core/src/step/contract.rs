@@ -144,7 +144,7 @@ macro_rules! convert_contract {
                 ReadBlob, CreateContainer, CreateBlob, AcquireLease, RenewLease, ChangeLease, ReleaseLease,
                 BreakLease, WriteRecord, ReadAnnouncement, Announce, ReadCandidates, WriteCandidates,
                 ReadOrders, WriteOrders, DeleteBlob, ReadAccount, ReadContent, WriteContent, ListBlobs,
-                AskForToken
+                RequestToken
             }
             ExchangeResult { Done, Declined, Refused, Unavailable, Nonsense, Unanswered }
         );

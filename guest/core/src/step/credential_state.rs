@@ -26,13 +26,13 @@ const RENEWAL_LEAD: Duration = Duration::from_secs(5 * 60);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Minimum time-out of a token request.
-pub(crate) const LEAST_FETCH: Duration = Duration::from_millis(500);
+pub(crate) const MIN_FETCH: Duration = Duration::from_millis(500);
 
 /// Maximum time-out of a token request: identity endpoints are slower than storage.
-pub const LONGEST_FETCH: Duration = Duration::from_secs(10);
+pub const MAX_FETCH: Duration = Duration::from_secs(10);
 
 /// Minimum age of a refused token before a new one is requested.
-const LEAST_AGE: Duration = Duration::from_secs(30);
+const MIN_AGE: Duration = Duration::from_secs(30);
 
 /// A request for a token.
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ impl CredentialState {
                 let custom_advice =
                     matches!(identity, Identity::Imds { .. }).then_some(NOT_ON_AZURE);
                 Err(failure.to_problem_with_advice(
-                    Kind::AskForToken.name(),
+                    Kind::RequestToken.name(),
                     identity.origin(),
                     custom_advice,
                 ))
@@ -173,7 +173,7 @@ impl CredentialState {
     ) -> Option<Problem> {
         let Credential::Identity(identity) = credential else { return None };
         // An old token that is refused was revoked, or expired earlier than expected.
-        let is_old = self.token.as_ref().is_some_and(|token| now >= token.fetched_at + LEAST_AGE);
+        let is_old = self.token.as_ref().is_some_and(|token| now >= token.fetched_at + MIN_AGE);
         if answer.status != 401 || !is_old {
             return None;
         }
@@ -225,7 +225,7 @@ fn token_problem(error: &TokenError, identity: &Identity) -> Problem {
             format!("gave no token: {what}; check that it is an identity endpoint"),
         ),
     };
-    Problem { class, detail: format!("{}: {origin} {detail}", Kind::AskForToken.name()) }
+    Problem { class, detail: format!("{}: {origin} {detail}", Kind::RequestToken.name()) }
 }
 
 fn advice(identity: &Identity) -> &'static str {

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::clocks::StepStart;
-use super::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
+use super::credential_state::{CredentialState, MAX_FETCH, TokenReply, TokenRequest};
 use super::limits;
 use super::options::{Complaint, Environment};
 use super::pace::Chance;
@@ -33,21 +33,21 @@ use tenure_base::prelude::*;
 
 /// Maximum bytes of a response body, except for contents and lists. Every answer is shorter, so it
 /// is read to its end and the connection can be reused.
-pub const MOST_BODY: usize = 64 * 1024;
+pub const MAX_BODY: usize = 64 * 1024;
 
 /// Maximum bytes of a blob's content, or of one page of a list.
-const MOST_CONTENT: usize = 4 * 1024 * 1024;
+const MAX_CONTENT: usize = 4 * 1024 * 1024;
 
-/// Maximum tries of a request outside an election. If the clock and then the first key were
+/// Maximum tries of a request outside an election. If the clock and then the first token were
 /// refused, a third try can succeed.
-const MOST_TRIES: u32 = 3;
+const MAX_TRIES: u32 = 3;
 
 /// Maximum pages of a list: they hold more blobs than a plan can name.
-const MOST_PAGES: u32 = 100;
+const MAX_PAGES: u32 = 100;
 
 /// Maximum rounds in which a command tries to place its order. Among concurrent commands, one
 /// succeeds in each round.
-const MOST_ROUNDS: u32 = 12;
+const MAX_ROUNDS: u32 = 12;
 
 /// Transport, clocks and random numbers for the driver.
 pub trait DriverIo {
@@ -235,7 +235,7 @@ pub async fn break_lease<S: DriverIo>(
 }
 
 /// Sends a request about blobs next to an election, once (a list: once per thousand blobs). Only a
-/// refused request is repeated, with another date, key or token: the service did nothing then.
+/// refused request is repeated, with another date or token: the service did nothing then.
 ///
 /// # Errors
 /// With class `Unreachable`, `Unavailable` or `Nonsense` the request may have been applied;
@@ -274,7 +274,7 @@ async fn list<S: DriverIo>(
 ) -> Result<SideAnswer, Problem> {
     let name_prefix = side_blob_prefix(&settings.election);
     let (mut found, mut marker) = (Vec::new(), None);
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let operation = Operation::List { prefix: name_prefix.clone() + prefix, marker };
         let (answer, _) =
             request_with_retry(settings, operation.clone(), session, false, io).await?;
@@ -292,7 +292,7 @@ async fn list<S: DriverIo>(
     Err(Problem {
         class: ProblemClass::Configuration,
         detail: format!(
-            "more than {MOST_PAGES} pages of blobs begin with {name_prefix}{prefix}; find out who writes them"
+            "more than {MAX_PAGES} pages of blobs begin with {name_prefix}{prefix}; find out who writes them"
         ),
     })
 }
@@ -320,7 +320,7 @@ async fn place<T, S: DriverIo>(
     mut decide: impl FnMut((&Answer, &Answer)) -> Result<OrderStep<T>, Problem>,
 ) -> Result<T, Problem> {
     let mut credential_state = CredentialState::default();
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let operation = Operation::ReadSideBlob(SideBlob::Orders);
         let orders =
             request_outside_election(settings, operation, &mut credential_state, io).await?;
@@ -403,7 +403,7 @@ pub async fn request_with_retry<S: DriverIo>(
                     || session.credential.on_answer(credential, answer, io.now()).is_some()
             }
         };
-        if !is_retryable || tries == MOST_TRIES {
+        if !is_retryable || tries == MAX_TRIES {
             let origin = settings.account.origin();
             return reply.map_err(|failure| failure.to_problem(request.operation.name(), origin));
         }
@@ -411,7 +411,7 @@ pub async fn request_with_retry<S: DriverIo>(
 }
 
 /// Returns the means of authorisation for a request. A token that is due for renewal is still
-/// valid: if it cannot be renewed within `renewal_timeout`, it is used again.
+/// valid: if it cannot be renewed within `renewal_timeout`, it is used until it expires.
 async fn authorize<S: DriverIo>(
     credential: &Credential,
     credential_state: &mut CredentialState,
@@ -419,19 +419,19 @@ async fn authorize<S: DriverIo>(
     io: &S,
 ) -> Result<AuthSource, Problem> {
     let is_due = credential_state.due_at(credential).is_some_and(|due| due <= io.now());
-    match credential_state.auth_source(credential, io.now()) {
+    let refreshed = match credential_state.auth_source(credential, io.now()) {
         Some(auth) if !is_due => return Ok(auth),
-        Some(_) => {
-            let _ = refresh_token(credential, credential_state, renewal_timeout, io).await;
-        }
-        None => {
-            let fetched = refresh_token(credential, credential_state, LONGEST_FETCH, io).await;
-            if fetched.is_err() {
-                refresh_token(credential, credential_state, LONGEST_FETCH, io).await?;
-            }
-        }
+        Some(_) => refresh_token(credential, credential_state, renewal_timeout, io).await,
+        None => match refresh_token(credential, credential_state, MAX_FETCH, io).await {
+            Ok(()) => Ok(()),
+            Err(_) => refresh_token(credential, credential_state, MAX_FETCH, io).await,
+        },
+    };
+    match credential_state.auth_source(credential, io.now()) {
+        Some(auth) => Ok(auth),
+        // The service refuses a request whose new token has expired already.
+        None => refreshed.map(|()| AuthSource::Credential),
     }
-    Ok(credential_state.auth_source(credential, io.now()).unwrap_or(AuthSource::Credential))
 }
 
 async fn refresh_token<S: DriverIo>(
@@ -450,7 +450,7 @@ async fn refresh_token<S: DriverIo>(
 }
 
 async fn send_token_request<S: DriverIo>(token_request: &TokenRequest, io: &S) -> TokenReply {
-    let answer = io.send(&token_request.request, token_request.timeout, MOST_BODY).await?;
+    let answer = io.send(&token_request.request, token_request.timeout, MAX_BODY).await?;
     Ok((answer.status, answer.body))
 }
 
@@ -463,8 +463,8 @@ async fn send<S: DriverIo>(
 ) -> Result<(Answer, Vec<u8>), Failure> {
     let is_list = matches!(request.operation, Operation::List { .. });
     let max_bytes = match request.operation {
-        Operation::ReadContent { .. } | Operation::List { .. } => MOST_CONTENT,
-        _ => MOST_BODY,
+        Operation::ReadContent { .. } | Operation::List { .. } => MAX_CONTENT,
+        _ => MAX_BODY,
     };
     let response = io.send(&request.to_http(settings, date), request.timeout, max_bytes).await?;
     let answer = Answer::from_parts(&request.operation, response.status, &response.headers);
@@ -482,4 +482,69 @@ pub fn read_settings(environment: &dyn Environment) -> Result<Settings, Problem>
         class: ProblemClass::Configuration,
         detail: Complaint::join_all(&complaints),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::problem::FailureKind;
+    use core::pin::pin;
+    use core::sync::atomic::{AtomicU64, Ordering};
+    use core::task::{Context, Poll, Waker};
+    use tenure_azure::endpoint::Endpoint;
+    use tenure_azure::identity::Identity;
+
+    /// Machine on which every token request takes some seconds and then fails.
+    struct NoTokens {
+        now_s: AtomicU64,
+        request_s: u64,
+    }
+
+    impl DriverIo for NoTokens {
+        fn now(&self) -> Moment {
+            Duration::from_secs(self.now_s.load(Ordering::Relaxed))
+        }
+
+        fn wall_clock(&self) -> DateTime<Utc> {
+            DateTime::UNIX_EPOCH
+        }
+
+        fn bits(&self) -> u64 {
+            0
+        }
+
+        async fn send(
+            &self,
+            _: &request::Request,
+            _: Duration,
+            _: usize,
+        ) -> Result<Response, Failure> {
+            self.now_s.fetch_add(self.request_s, Ordering::Relaxed);
+            Err(Failure { kind: FailureKind::Timeout, detail: String::new() })
+        }
+    }
+
+    /// Authorises a request ten seconds before the token expires.
+    fn authorize_shortly_before_expiry(request_s: u64) -> Result<AuthSource, Problem> {
+        let endpoint = Endpoint::parse("http://169.254.169.254").unwrap();
+        let credential = Credential::Identity(Identity::Imds { endpoint, client: None });
+        let token = Ok((200, br#"{"access_token":"ey","expires_in":3600}"#.to_vec()));
+        let io = NoTokens { now_s: AtomicU64::new(3_590), request_s };
+        let (times, wall) = ((Moment::ZERO, Moment::ZERO), io.wall_clock());
+        let mut state = CredentialState::default();
+        state.on_token_reply(&credential, token, times, wall, &mut IoChance(&io)).unwrap();
+        let authorized = authorize(&credential, &mut state, Duration::from_secs(3), &io);
+        match pin!(authorized).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(authorized) => authorized,
+            Poll::Pending => panic!("every request is answered at once"),
+        }
+    }
+
+    #[test]
+    fn token_that_expires_during_a_failed_renewal_is_reported() {
+        let authorized = authorize_shortly_before_expiry(3);
+        assert!(matches!(authorized, Ok(AuthSource::Token(_))), "{authorized:?}");
+        let problem = authorize_shortly_before_expiry(10).unwrap_err();
+        assert_eq!(problem.class, ProblemClass::Unreachable, "{problem:?}");
+    }
 }

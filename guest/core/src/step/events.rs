@@ -28,7 +28,8 @@ pub(crate) fn apply(
         Phase::Watching(watch) => Some(watch),
         _ => None,
     };
-    // Hints can be very frequent, and do not invalidate the request.
+    // An event may remove the cause of a follower's due request. A hint never does, and hints can
+    // be frequent.
     if event != Event::Hint {
         context.state.follower.drop_request(watch, context.settings, context.now);
     }
@@ -82,7 +83,7 @@ fn on_ready(phase: &mut Phase, context: &Context<'_>) {
 }
 
 /// Handles a hint. A leader reads orders: protocol.md §7.5. A follower that may contend polls at
-/// once, and so does an observer: §4.5. A due announcement waits for that one poll only.
+/// once, and so does an observer: §4.5. The hint delays a due announcement by one poll at most.
 fn on_hint(phase: &mut Phase, context: &mut Context<'_>) {
     let (now, accepts_hint) = (context.now, context.settings.observes || !context.is_ineligible());
     let term = context.state.follower.known_term();

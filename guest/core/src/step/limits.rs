@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-pub use crate::record::text::{LONGEST_ADDRESS, LONGEST_NAME};
+pub use crate::record::text::{MAX_ADDRESS, MAX_NAME};
 
 const DAY: Duration = seconds(24 * 3600);
 
@@ -14,10 +14,10 @@ pub const DEFAULT_LEASE: Duration = *LEASE.start();
 /// The lease where none is set, with failover: the longest one, since beats replace the leader
 /// sooner.
 pub const DEFAULT_LEASE_WITH_FAILOVER: Duration = *LEASE.end();
-/// The shortest margin: the service may be 2 s off, and the host needs its slack.
-pub const LEAST_MARGIN: Duration = Duration::from_millis(2_500);
+/// The shortest margin: the service may end a lease 2 s early, and the host needs its slack.
+pub const MIN_MARGIN: Duration = Duration::from_millis(2_500);
 /// The shortest time from one renewal to the next.
-pub const LEAST_RENEW: Duration = seconds(1);
+pub const MIN_RENEW: Duration = seconds(1);
 /// The longest wait of a follower between two polls.
 pub const POLL: RangeInclusive<Duration> = Duration::from_millis(500)..=seconds(60);
 /// The longest wait of a follower between two polls where none is set.
@@ -29,7 +29,7 @@ pub const DEFAULT_REQUEST_TIMEOUT: Duration = seconds(3);
 /// The time within which a leader that died is replaced.
 pub const FAILOVER: RangeInclusive<Duration> = seconds(1)..=seconds(10);
 /// The longest time after which a leader resigns; the shortest one is four leases.
-pub const LONGEST_TENURE: Duration = seconds(366 * DAY.as_secs());
+pub const MAX_TENURE: Duration = seconds(366 * DAY.as_secs());
 
 /// The interval between turns. The service tells its time in whole seconds.
 pub const EVERY: RangeInclusive<Duration> = seconds(1)..=seconds(366 * DAY.as_secs());

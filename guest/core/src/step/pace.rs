@@ -60,10 +60,10 @@ impl RetrySchedule {
 }
 
 /// Minimum time between the moment at which a beating leader stops and the end of its promise.
-const LEAST_PROMISE_MARGIN: Duration = Duration::from_millis(300);
+const MIN_PROMISE_MARGIN: Duration = Duration::from_millis(300);
 
 /// Minimum time-out of a request of a leader that beats, and of a poll of its followers.
-const LEAST_BEAT_TIMEOUT: Duration = Duration::from_millis(300);
+const MIN_BEAT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The periods of failover before the end of the lease. All follow from `within`. protocol.md §13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Failover {
     /// clocks and preemption.
     #[must_use]
     pub fn validity(self) -> Duration {
-        let margin = LEAST_PROMISE_MARGIN.max(self.within * 2 / 15);
+        let margin = MIN_PROMISE_MARGIN.max(self.within * 2 / 15);
         whole_millis(self.promise().saturating_sub(margin))
     }
 
@@ -116,7 +116,7 @@ impl Failover {
     /// Returns the time-out of a follower's poll at the first try.
     #[must_use]
     pub fn poll_timeout(self) -> Duration {
-        self.beat_interval().max(LEAST_BEAT_TIMEOUT)
+        self.beat_interval().max(MIN_BEAT_TIMEOUT)
     }
 
     /// Returns the time-out of a renewal if `time_left` of the promise remains. It leaves time for

@@ -1,5 +1,5 @@
-//! Problems for the operator; a lasting problem is reported at a limited rate. Also the failures of
-//! requests that got no answer.
+//! Problems for the operator, and the failures of requests that got no answer. A lasting problem is
+//! reported at a limited rate.
 
 use core::fmt;
 use core::time::Duration;
@@ -180,12 +180,13 @@ impl Problem {
         Self { class, detail }
     }
 
-    /// Returns the problem of a last claimed slot in the future, which blocks all turns.
+    /// Returns the problem of a last claimed slot in the future, which blocks the turns of the
+    /// schedule.
     pub fn slot_ahead(slot: Timestamp) -> Self {
         let slot = slot.to_rfc3339();
         let detail = format!(
-            "the last claimed slot, {slot}, lies in the future; no turn runs until then. If that is \
-             a mistake, run: tenure reset-slot"
+            "the last claimed slot, {slot}, lies in the future; until then only triggers run. If \
+             that is a mistake, run: tenure reset-slot"
         );
         Self { class: ProblemClass::Schedule, detail }
     }

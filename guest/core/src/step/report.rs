@@ -1,5 +1,5 @@
-//! Inputs and results of a step. Each item means the same as its namesake in `wit/types.wit`. Also
-//! the bytes of the state between two steps.
+//! Inputs and results of a step, and the bytes of the state between two steps. Each item means the
+//! same as its namesake in `wit/types.wit`.
 
 use core::fmt;
 use core::time::Duration;
@@ -382,6 +382,9 @@ impl Report {
         if let Role::Leading(leadership) = &mut self.role {
             add(&mut leadership.valid_for);
         }
+        if let Some(span) = &mut self.wins_within {
+            add(span);
+        }
         if let Some(turn) = &mut self.run {
             add(&mut turn.valid_for);
         }
@@ -441,16 +444,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_of_a_step_that_began_late_counts_from_when_it_was_asked_for() {
+    fn shifted_spans_count_from_the_request_of_the_step() {
         let seconds = Duration::from_secs;
         let leading = Role::Leading(Leadership { term: 7, valid_for: seconds(12) });
         let mut report = Report {
+            wins_within: Some(seconds(12)),
             wind_down_limit: Some(seconds(5)),
             service_time: Some(Timestamp(1_795_000_003_000_000_000)),
             ..Report::new(leading, seconds(4))
         };
         report.shift_to_earlier(seconds(3));
         assert_eq!(report.role, Role::Leading(Leadership { term: 7, valid_for: seconds(15) }));
+        assert_eq!(report.wins_within, Some(seconds(15)));
         assert_eq!(report.wind_down_limit, Some(seconds(8)));
         // The clock showed this 3 s before the step began.
         assert_eq!(report.service_time, Some(Timestamp(1_795_000_000_000_000_000)));

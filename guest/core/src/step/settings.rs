@@ -204,9 +204,9 @@ impl<'e> SettingsReader<'e> {
         let election = reader.election();
         let account = reader.account();
         let name = non_blank(&reader.options.name);
-        let name = reader.text(variable::NAME, name, limits::LONGEST_NAME);
+        let name = reader.text(variable::NAME, name, limits::MAX_NAME);
         let address = non_blank(&reader.options.address);
-        let address = reader.text(variable::ADDRESS, address, limits::LONGEST_ADDRESS);
+        let address = reader.text(variable::ADDRESS, address, limits::MAX_ADDRESS);
         let timings = reader.timings();
         let agenda = reader.agenda(election.as_ref(), timings.as_ref());
         let failure_policy = reader.failure_policy(agenda.is_one_turn_a_term());
@@ -336,7 +336,7 @@ impl<'e> SettingsReader<'e> {
         let advice = "choose far more than a lease, like 1h; the leader changes each time";
         let least = timings.map_or(Duration::ZERO, |timings| 4 * timings.lease);
         let max_tenure = self.options.max_tenure;
-        self.duration_in(variable::MAX_TENURE, max_tenure, least..=limits::LONGEST_TENURE, advice)
+        self.duration_in(variable::MAX_TENURE, max_tenure, least..=limits::MAX_TENURE, advice)
     }
 
     fn failure_policy(&mut self, is_one_turn_a_term: bool) -> FailurePolicy {

@@ -52,7 +52,7 @@ pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
 pub const CONNECTION_STRING_FILE: &str = "AZURE_STORAGE_CONNECTION_STRING_FILE";
 /// The name of the storage account.
 pub const ACCOUNT: &str = "AZURE_STORAGE_ACCOUNT";
-/// The address of its Blob service, if not in the public cloud.
+/// The address of the account's Blob service, if not in the public cloud.
 pub const SERVICE_ENDPOINT: &str = "AZURE_STORAGE_SERVICE_ENDPOINT";
 /// A key of the account.
 pub const KEY: &str = "AZURE_STORAGE_KEY";
@@ -66,9 +66,9 @@ pub const SAS_TOKEN_FILE: &str = "AZURE_STORAGE_SAS_TOKEN_FILE";
 pub const AUTH_TOKEN: &str = "AZURE_STORAGE_AUTH_TOKEN";
 /// A file with the token, read again in each step.
 pub const AUTH_TOKEN_FILE: &str = "AZURE_STORAGE_AUTH_TOKEN_FILE";
-/// The application, or one of several managed identities.
+/// The client id of the application, or of one of several managed identities.
 pub const CLIENT_ID: &str = "AZURE_CLIENT_ID";
-/// The directory of the application.
+/// The tenant (directory) of the application.
 pub const TENANT_ID: &str = "AZURE_TENANT_ID";
 /// The application's secret.
 pub const CLIENT_SECRET: &str = "AZURE_CLIENT_SECRET";

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::credential_state::LEAST_FETCH;
+use super::credential_state::MIN_FETCH;
 use super::settings::timings::BACK_OFF;
 use crate::Moment;
 use crate::protocol::context::Context;
@@ -12,11 +12,11 @@ use crate::schedule::agenda::Due;
 use crate::side::background;
 
 /// Maximum requests in a step before it yields to the host.
-pub(crate) const MOST_REQUESTS: u32 = 16;
+pub(crate) const MAX_REQUESTS: u32 = 16;
 
 /// Maximum length of a step for a candidate that holds no lease. The host may have an event for the
 /// candidate, such as the order to leave, and can deliver it only with the next step.
-const LONGEST_IDLE_STEP: Duration = Duration::from_secs(1);
+const MAX_IDLE_STEP: Duration = Duration::from_secs(1);
 
 /// Interval of steps while the host has not reported that the work has stopped.
 const STOPPING_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub(crate) fn yields_to_host(phase: &Phase, context: &Context<'_>) -> bool {
         Phase::Acquiring(attempt) => !attempt.may_be_granted,
         _ => false,
     };
-    let is_overdue = context.now >= context.started + LONGEST_IDLE_STEP;
+    let is_overdue = context.now >= context.started + MAX_IDLE_STEP;
     holds_nothing && context.effects.requests_sent > 0 && is_overdue
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn wake_up(phase: &Phase, context: &Context<'_>) -> Moment {
 fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, follower) = (context.now, &context.state.follower);
     match phase {
-        _ if context.effects.requests_sent == MOST_REQUESTS => now + BACK_OFF,
+        _ if context.effects.requests_sent == MAX_REQUESTS => now + BACK_OFF,
         Phase::Watching(_) if follower.has_request() && yields_to_host(phase, context) => now,
         Phase::Watching(watch) => watch.pace.next_at,
         Phase::Acquiring(attempt) => attempt.pace.next_at,
@@ -74,7 +74,7 @@ fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
     }
 }
 
-/// Returns the time at which a leader next renews, writes, claims, or gives up.
+/// Returns the time at which a leader next renews, beats, writes, claims, or gives up.
 fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
     let now = context.now;
     let is_busy = context.state.turn.is_some() || context.state.steering.is_final();
@@ -97,7 +97,7 @@ fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
 /// Returns the wake-up time, with background requests included; `next` is that of the phase.
 ///
 /// Without a valid token, no other request can be sent. So the candidate sleeps until it can
-/// request a token, and not less than until `next`. Only a leader whose newest renewal succeeded
+/// request a token, but at least until `next`. Only a leader whose newest renewal succeeded
 /// wakes for the token before `next`. With a valid token, a leader also wakes for background
 /// requests. Without failover, these must end before `next`.
 fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment {
@@ -135,6 +135,6 @@ fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment
 /// Returns the time of a token request that is due at `at`, or `end` if too little time remains
 /// between them.
 fn fetch_before(at: Moment, end: Moment, now: Moment) -> Moment {
-    let fits = end.saturating_sub(at.max(now)) >= LEAST_FETCH;
+    let fits = end.saturating_sub(at.max(now)) >= MIN_FETCH;
     if fits { at } else { end }
 }

@@ -407,7 +407,7 @@ fn a_token_is_asked_for_beside_the_beats() {
     let Some(BackgroundRequest::Fetch(fetch)) = background else {
         panic!("no token is asked for: {background:?}")
     };
-    assert_eq!(fetch.timeout, LONGEST_FETCH);
+    assert_eq!(fetch.timeout, MAX_FETCH);
     // Nothing else can be done before it is answered, and it is not requested again.
     assert!(report.again_in >= seconds(1), "{report:?}");
     let body = r#"{"access_token":"secret","expires_in":"400","token_type":"Bearer"}"#;
@@ -432,7 +432,7 @@ fn a_token_is_asked_for_beside_the_beats() {
         let (background, report) = asks(&mut leader, None);
         assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
         if let Some(BackgroundRequest::Fetch(fetch)) = background {
-            assert_eq!(fetch.timeout, LONGEST_FETCH, "it delays nothing");
+            assert_eq!(fetch.timeout, MAX_FETCH, "it delays nothing");
             token_requested_at.get_or_insert(leader.now);
         }
         if token_requested_at.is_some_and(|at| leader.now > at + seconds(3)) {

@@ -20,12 +20,12 @@ use tenure_azure::request::Request;
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Chance, Failure, FailureKind, Moment, Settings, TokenReply, TokenRequest};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 const CHECK: &str = "connection";
 
-/// Connects to `origin` as its requests do, through a proxy if one is set.
+/// Connects to `origin` as a candidate's requests do, through a proxy if one is set.
 pub(super) async fn examine(origin: &str, authorities: &RootCertificates) -> Finding {
     let clients = Clients::with_env_proxies(authorities.clone());
     match Url::parse(origin).ok().map_or(Ok(None), |url| clients.proxy(&url)) {
@@ -86,7 +86,7 @@ fn to_finding(origin: &str, probed: Result<Reached, ProbeError>) -> Finding {
     }
 }
 
-/// Uses milliseconds throughout, so that the numbers are easy to compare.
+/// Formats every duration in milliseconds, so that the numbers are easy to compare.
 fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
 }
@@ -191,7 +191,7 @@ async fn shake_hands(
     }
 }
 
-/// Explains a certificate error, and what to do about it.
+/// Explains why a TLS handshake failed, and what to do about it.
 fn explain(error: &std::io::Error) -> String {
     use CertificateError as Bad;
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -277,6 +277,10 @@ impl Transport for Account<'_> {
     async fn fetch(&mut self, fetch: TokenRequest) -> TokenReply {
         let (status, _, body) = self.send(&fetch.request, fetch.timeout).await?;
         Ok((status, body.to_vec()))
+    }
+
+    async fn pause(&mut self, time: Duration) {
+        sleep(time).await;
     }
 }
 

@@ -7,13 +7,13 @@ use serde::Serialize;
 use std::io::{IsTerminal, stdout};
 
 /// Width of the column of checks; `conditional break` is the longest.
-const CHECK: usize = 17;
+const CHECK_WIDTH: usize = 17;
 
 /// Width of the column of verdicts.
-const VERDICT: usize = 7;
+const VERDICT_WIDTH: usize = 7;
 
 /// Column where details begin.
-const INDENT: usize = VERDICT + CHECK + 4;
+const INDENT: usize = VERDICT_WIDTH + CHECK_WIDTH + 4;
 
 /// Severity of a finding, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -111,11 +111,13 @@ impl Verdict {
 pub(super) fn worst(findings: &[Finding]) -> Verdict {
     let is_relevant =
         |finding: &&Finding| finding.verdict != Verdict::Warning || finding.check != "emulator";
-    // Unknown ranks above good, but has the same exit code.
-    let rank =
-        |finding: &&Finding| (finding.verdict.exit_code(), finding.verdict == Verdict::Unknown);
-    let worst = findings.iter().filter(is_relevant).max_by_key(rank);
-    worst.map_or(Verdict::Good, |finding| finding.verdict)
+    let verdicts = findings.iter().filter(is_relevant).map(|finding| finding.verdict);
+    verdicts.max().unwrap_or(Verdict::Good)
+}
+
+/// Returns the worst verdict of all elections. None if no election was tested.
+pub(super) fn overall(results: &[Findings]) -> Option<Verdict> {
+    results.iter().map(|findings| worst(&findings.items)).max()
 }
 
 fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
@@ -129,7 +131,7 @@ fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
     let name = finding.verdict.name();
     let check = printable(finding.check);
     let detail = wrap_words(&printable(&finding.detail), INDENT, width);
-    format!("{style}{name:<VERDICT$}{style:#}  {check:<CHECK$}  {detail}\n")
+    format!("{style}{name:<VERDICT_WIDTH$}{style:#}  {check:<CHECK_WIDTH$}  {detail}\n")
 }
 
 pub(super) fn summary(findings: &[Finding]) -> String {
@@ -193,6 +195,24 @@ mod tests {
                 verdicts.iter().map(|&v| finding("clock", v, String::new())).collect();
             assert_eq!(worst(&findings).exit_code(), code, "{verdicts:?}");
             assert!(summary(&findings).starts_with(words), "{}", summary(&findings));
+        }
+    }
+
+    #[test]
+    fn overall_verdict_does_not_depend_on_the_order_of_elections() {
+        use Verdict::{Failed, Good, Unknown, Warning};
+        let overall_of = |verdicts: &[Verdict]| {
+            let results = verdicts.iter().map(|verdict| {
+                let mut findings = Findings::new(false);
+                findings.add([finding("clock", *verdict, String::new())]);
+                findings
+            });
+            overall(&results.collect::<Vec<_>>())
+        };
+        assert_eq!(overall_of(&[]), None);
+        for (better, worse) in [(Good, Unknown), (Unknown, Warning), (Warning, Failed)] {
+            assert_eq!(overall_of(&[better, worse]), Some(worse));
+            assert_eq!(overall_of(&[worse, better]), Some(worse));
         }
     }
 

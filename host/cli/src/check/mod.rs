@@ -23,7 +23,7 @@ use crate::run::engine;
 use crate::run::startup::{Shared, enable_last_wills, set_up_process};
 use connection::Account;
 use examination::Examination;
-use findings::{Finding, Findings, Verdict, worst};
+use findings::{Finding, Findings, Verdict, overall, worst};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -61,8 +61,7 @@ pub(super) async fn check(line: &CommandLine) -> CommandResult {
         }
     }
     print_results(&candidacies, &notes, &results, json);
-    let all = results.iter().map(|findings| worst(&findings.items).exit_code());
-    Ok(ExitCode::from(all.max().unwrap_or(0)))
+    Ok(ExitCode::from(overall(&results).map_or(0, Verdict::exit_code)))
 }
 
 /// Settings without complaints.
@@ -90,8 +89,9 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
             configuration.settings.options.on_trigger = None;
         }
     }
-    let kind = elections.unnamed_settings().filter(|_| configurations.is_empty());
-    let mut unnamed: Vec<_> = kind.map(Configuration::for_run).into_iter().collect();
+    // A list without names has no election. Its settings of the process are validated all the same.
+    let template = elections.unnamed_settings().filter(|_| configurations.is_empty());
+    let mut unnamed: Vec<_> = template.map(Configuration::for_run).into_iter().collect();
     let process_configurations =
         if configurations.is_empty() { &mut unnamed } else { &mut configurations };
     enable_last_wills(process_configurations, None);
@@ -210,8 +210,6 @@ async fn second_signal(signals: &mut Signals) {
 
 /// Prints the results. Text lists the elections with failures first; JSON contains everything.
 fn print_results(candidacies: &[Candidacy], notes: &[String], results: &[Findings], json: bool) {
-    let verdicts = results.iter().map(|findings| worst(&findings.items));
-    let all = verdicts.clone().max_by_key(|verdict| verdict.exit_code());
     if json {
         let objects = candidacies.iter().enumerate().map(|(number, candidacy)| {
             let mut object = settings::object(candidacy);
@@ -222,14 +220,14 @@ fn print_results(candidacies: &[Candidacy], notes: &[String], results: &[Finding
         });
         print(&json_text(&json!({
             "version": VERSION,
-            "verdict": all.map(Verdict::name),
+            "verdict": overall(results).map(Verdict::name),
             "elections": objects.collect::<Vec<_>>(),
             "notes": notes,
         })));
         return;
     }
     let mut tested: Vec<_> = candidacies.iter().zip(results).collect();
-    tested.sort_by_key(|(_, findings)| std::cmp::Reverse(worst(&findings.items).exit_code()));
+    tested.sort_by_key(|(_, findings)| std::cmp::Reverse(worst(&findings.items)));
     match tested.as_slice() {
         [] => {}
         [(_, one)] => print_wrapped(&format!("\n{}\n", findings::summary(&one.items))),

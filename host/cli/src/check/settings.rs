@@ -98,10 +98,10 @@ fn rows(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
         delay => format!(", delayed by {} (--jitter)", format_duration(delay)),
     };
     rows.push(("schedule", format!("{schedule}{delay}{}", rules(agenda))));
-    let names = ["next turns"].into_iter().chain(std::iter::repeat(""));
-    for (name, TurnTime { text, wait }) in names.zip(turns(agenda, now())) {
+    let labels = ["next turns"].into_iter().chain(std::iter::repeat(""));
+    for (label, TurnTime { text, wait }) in labels.zip(turns(agenda, now())) {
         let wait = Duration::from_secs(wait.as_secs());
-        rows.push((name, format!("{text} (in {})", format_duration(wait))));
+        rows.push((label, format!("{text} (in {})", format_duration(wait))));
     }
     rows.push(("work", describe_work(description)));
     #[cfg(unix)]
@@ -191,11 +191,12 @@ fn comma_separated(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
 #[cfg(unix)]
 fn processes(visibility: Visibility) -> &'static str {
     match visibility {
-        Visibility::All => "all that the command starts are found, whatever /proc hides",
+        Visibility::All => "every process that the command starts is found, even if /proc hides it",
         Visibility::ScannedOnly => {
             "a process that leaves the command's process group is found only if /proc shows it (see hidepid): this \
              kernel does not list children (CONFIG_PROC_CHILDREN). While a hidden one runs, the lease is not released \
-             but expires. If the command's supervisor is killed, even one that /proc shows goes on after the turn"
+             but expires. If the command's supervisor is killed, even a process that /proc shows \
+             goes on after the turn"
         }
         Visibility::ForeignProc => {
             "a process that leaves the command's process group is not found, since /proc belongs to another PID \

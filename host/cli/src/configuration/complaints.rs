@@ -42,7 +42,7 @@ impl Configuration {
     /// Complains about empty values, and about a connection string where its file is expected.
     pub(super) fn check_empty_values(&mut self) {
         let mut wrong = Vec::new();
-        for value in self.resolved.values().filter(|value| is_already_reported(value)) {
+        for value in self.resolved.values().filter(|value| is_blank_or_connection_string(value)) {
             let setting = value.setting;
             wrong.push(match value.is_blank() {
                 true => {
@@ -71,12 +71,13 @@ impl Configuration {
         }
     }
 
+    /// Adds complaints of the core. Each names its setting as the operator gave it.
     pub(crate) fn add_complaints(&mut self, complaints: Vec<tenure_core::Complaint>) {
         for tenure_core::Complaint { setting: id, problem, advice } in complaints {
             let variable = id.variable();
             let setting = self.resolved.find_by_variable(variable);
             let value = setting.and_then(|setting| self.resolved.get(setting));
-            if value.is_some_and(is_already_reported) {
+            if value.is_some_and(is_blank_or_connection_string) {
                 continue;
             }
             let source = match (value, setting) {
@@ -91,7 +92,7 @@ impl Configuration {
             };
             let zone = self.settings.options.time_zone.as_deref();
             let zone = zone.filter(|_| variable == variable::TIME_ZONE);
-            let mut advice = zone.and_then(iana_name).unwrap_or(advice);
+            let mut advice = zone.and_then(windows_zone_advice).unwrap_or(advice);
             let is_argument = variable == variable::ELECTION
                 && value.is_some_and(|value| value.source == Origin::CommandLine);
             if is_argument
@@ -127,17 +128,18 @@ impl Configuration {
     }
 }
 
-/// Returns true if [`Configuration::check_empty_values`] complains about the value.
-fn is_already_reported(value: &Value) -> bool {
-    let several = matches!(value.setting.kind, Kind::List(_) | Kind::Variables | Kind::Command);
+/// Returns true if the value is empty, or is a connection string instead of the name of its file.
+/// [`Configuration::check_empty_values`] complains about both. Ignores variables and lists.
+fn is_blank_or_connection_string(value: &Value) -> bool {
+    let is_list = matches!(value.setting.kind, Kind::List(_) | Kind::Variables | Kind::Command);
     let text = value.text();
-    let secret =
+    let is_connection_string =
         value.setting.is(&CONNECTION_STRING_FILE) && text.contains(';') && text.contains('=');
-    !value.is_from_variable() && !several && (value.is_blank() || secret)
+    !value.is_from_variable() && !is_list && (value.is_blank() || is_connection_string)
 }
 
 /// Returns the advice for a time zone that is given by its Windows name.
-fn iana_name(zone: &str) -> Option<String> {
+fn windows_zone_advice(zone: &str) -> Option<String> {
     let windows: WindowsTimezone = zone.trim().parse().ok()?;
     let name = Some(windows.tzdb_id()).filter(|name| Zone::from_name(name).is_some())?;
     Some(format!("that is its name on Windows; write {name}"))
@@ -155,8 +157,8 @@ const PREFIX: &str = "TENURE_";
 /// Prefix of the variables of this program's tests.
 const TEST_PREFIX: &str = "TENURE_TEST_";
 
-/// Variables that commands receive for their turn. They have no complaint, since a command may
-/// start this program.
+/// Variables that commands receive for their turn. A command may start this program, so these
+/// variables never count as misspelled.
 const TURN_VARIABLES: [&str; 11] = [
     "TENURE_TERM",
     "TENURE_SLOT",
@@ -266,12 +268,12 @@ mod tests {
             ("India Standard Time", "Asia/Calcutta"),
             ("UTC-11", "Etc/GMT+11"),
         ] {
-            let advice = iana_name(windows);
+            let advice = windows_zone_advice(windows);
             let expected = format!("that is its name on Windows; write {iana}");
             assert_eq!(advice, Some(expected), "{windows}");
         }
         for other in ["", "Europe/Bonn", "CEST"] {
-            assert_eq!(iana_name(other), None, "{other}");
+            assert_eq!(windows_zone_advice(other), None, "{other}");
         }
     }
 

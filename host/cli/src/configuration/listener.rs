@@ -85,6 +85,7 @@ impl Configuration {
         hosts
     }
 
+    /// Returns the host in the candidate's address, which the record shows.
     pub(crate) fn recorded_host(&self) -> Option<String> {
         let address = Url::parse(self.settings.options.address.as_deref()?).ok()?;
         address.host_str().map(str::to_owned)

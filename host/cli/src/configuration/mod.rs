@@ -37,7 +37,7 @@ use tenure_clock::BootClock;
 use tenure_core::{Environment, FileError, Options, Orders, SettingId, Settings, Zone, limits};
 use tenure_members::Part;
 
-/// Settings of turns, which require a timer.
+/// Settings that have an effect only with an interval or a cron expression.
 const TIMER_OPTIONS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
 
 /// Settings that decide when there are turns.
@@ -311,7 +311,7 @@ fn file_permission_warning(file: &Path) -> Option<String> {
     const READ: u32 = 0o004;
     const ENTER: u32 = 0o001;
     // Other code reports files that cannot be read.
-    let mode = |path: &Path| std::fs::metadata(path).ok().map(|known| known.mode() & 0o7777);
+    let mode = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.mode() & 0o7777);
     let resolved = file.canonicalize().ok()?;
     let file_mode = mode(&resolved)?;
     let grants = |path: &Path, right| mode(path).is_some_and(|mode| mode & right != 0);

@@ -15,10 +15,11 @@ use crate::settings::table::STOP_TIME;
 #[cfg(unix)]
 use std::time::Duration;
 
-/// The number of shares, and the limits of this process.
+/// The number of shares, and the part that this process may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Split {
     pub count: u32,
+    /// The weight of this process, in comparison with the other processes.
     pub capacity: u32,
     pub max_shares: Option<u32>,
 }
@@ -42,7 +43,8 @@ impl Split {
 
 impl Configuration {
     /// Returns the stop time of a command: the time from the request to stop until the end of the
-    /// leadership. None for the default or a wrong value. Validates the default too.
+    /// leadership. None for a wrong value, and for the default without failover. Validates the
+    /// default too.
     #[cfg(unix)]
     pub(crate) fn stop_time(&mut self) -> Option<Duration> {
         let configured = self.duration(&STOP_TIME);
@@ -248,10 +250,12 @@ mod stop_time {
     /// retried. `None` without failover.
     pub(super) fn default_with_failover(periods: Periods) -> Option<Duration> {
         let Periods { validity, renew, failover } = periods;
-        // A due beat may take half of the remaining time.
-        let tried_again = renew + validity.saturating_sub(renew) / 2 + Duration::from_millis(100);
-        let after = validity.saturating_sub(tried_again).max(GRACEFUL_STOP_TIME);
-        failover.then(|| STOP_TIME.min(available_time(periods)).min(after).max(SHORTEST_STOP_TIME))
+        // A due beat may take half of the remaining time before it is retried.
+        let until_retry = renew + validity.saturating_sub(renew) / 2 + Duration::from_millis(100);
+        let after_retry = validity.saturating_sub(until_retry).max(GRACEFUL_STOP_TIME);
+        failover.then(|| {
+            STOP_TIME.min(available_time(periods)).min(after_retry).max(SHORTEST_STOP_TIME)
+        })
     }
 
     /// Returns the maximum stop time: the validity that remains when the next renewal is due, less
@@ -432,7 +436,7 @@ mod tests {
         assert_eq!(coordinating.lease, Some(Duration::from_secs(30)));
         assert_eq!(coordinating.coordinates, Some(true));
         assert_eq!(split.settings.options.coordinates, None);
-        assert_eq!(split.settings.options.every, Some(Duration::from_secs(60)), "shares have");
+        assert_eq!(split.settings.options.every, Some(Duration::from_secs(60)), "shares keep it");
     }
 
     #[test]

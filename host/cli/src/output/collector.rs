@@ -22,6 +22,7 @@ const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 /// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
+/// A kind of telemetry. OpenTelemetry calls this a signal.
 #[derive(Clone, Copy)]
 pub(super) enum Signal {
     Traces,

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_an_operators_and_the_end_is_not() {
+    fn orders_and_leaving_have_lines_of_their_own() {
         let order = "resign".to_owned();
         assert_eq!(plain(&Event::Ordered { order }), "00:00:00.000  ordered     resign");
         assert_eq!(
@@ -295,10 +295,10 @@ mod tests {
             let local = "1970-01-02T04:00:00+01:00[Europe/Berlin]".to_owned();
             let next = UpcomingTurn { slot: "y".into(), local, in_ms };
             let (last_success, next_turn) = (Some(success), Some(next));
-            let before =
+            let other_turns =
                 Box::new(TurnSummary { last_success, next_turn, ..TurnSummary::default() });
             let elapsed = Duration::from_millis(12);
-            plain(&Event::TurnEnded { turn, end, elapsed, other_turns: before })
+            plain(&Event::TurnEnded { turn, end, elapsed, other_turns })
         };
         let turn = "00:00:00.000  turn        1970-01-01T00:00:00Z";
         assert_eq!(ended(9_999, TurnEnd::Succeeded), format!("{turn} succeeded after 12 ms"));
@@ -351,14 +351,14 @@ mod tests {
             candidate: None,
             reason: None,
         };
-        let before =
+        let other_turns =
             Box::new(TurnSummary { last_success: Some(success), ..TurnSummary::default() });
         let elapsed = Duration::from_millis(12);
         let zone = Zone::from_name("Europe/Berlin").unwrap();
         let layout = Layout { zone, ..LAYOUT };
         let started = line("t", &Event::TurnStarted { turn: turn.clone() }, layout).unwrap();
         assert_eq!(started, "t  turn        1970-01-01T01:00:00+01:00[Europe/Berlin]");
-        let ended = Event::TurnEnded { turn, end: TurnEnd::CutOff, elapsed, other_turns: before };
+        let ended = Event::TurnEnded { turn, end: TurnEnd::CutOff, elapsed, other_turns };
         let ended = line("t", &ended, layout).unwrap();
         assert!(ended.contains("1970-01-01T01:00:00+01:00[Europe/Berlin] cut-off"), "{ended}");
         assert!(!ended.contains('Z'), "{ended}");

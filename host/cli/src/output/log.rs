@@ -80,12 +80,12 @@ pub(crate) struct Log {
     registry: Arc<LogRegistry>,
 }
 
-/// The elections that have a log. With several candidates in one process, text lines name the
-/// election too.
+/// State that all logs of a process share. With several candidates, text lines name the election.
 #[derive(Default)]
 struct LogRegistry {
+    /// Number of candidates.
     count: AtomicUsize,
-    /// Length of the longest name in characters.
+    /// Length of the longest election name in characters.
     name_width: AtomicUsize,
     /// Notes that were already written with [`Log::note_once`].
     written_notes: Mutex<HashSet<String>>,
@@ -372,7 +372,7 @@ mod tests {
     use super::*;
     use tenure::handler::Stream;
 
-    fn shout() -> Event {
+    fn handler_line() -> Event {
         Event::Handler { line: "x".to_owned(), stream: Stream::Stdout }
     }
 
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_begins_with_when_and_how_grave_and_who() {
+    fn json_line_begins_with_time_level_and_candidate() {
         let now = DateTime::from_timestamp_millis(1_500).unwrap();
         assert_eq!(
             json(now, Some(Level::INFO), &context("jobs/a", "ada"), &Event::Stopped).unwrap(),
@@ -470,7 +470,7 @@ mod tests {
     fn a_handler_that_writes_without_end_leaves_room_for_the_election() {
         let (log, queue) = Log::new(JSON, false);
         for _ in 0..2 * HANDLER_CAPACITY {
-            log.event(&shout());
+            log.event(&handler_line());
         }
         for _ in 0..ELECTION_CAPACITY {
             log.event(&renewed());
@@ -482,7 +482,7 @@ mod tests {
     fn dropped_lines_are_reported_once_there_is_room() {
         let (log, queue) = Log::new(JSON, false);
         for _ in 0..HANDLER_CAPACITY + 5 {
-            log.event(&shout());
+            log.event(&handler_line());
         }
         // Nothing was read yet.
         log.event(&renewed());

@@ -57,8 +57,13 @@ impl Telemetry {
     /// Starts to send the signals that the variables enable. Logs problems with either signal to
     /// `log`, now and later. One signal may work without the other.
     ///
-    /// `places` is the maximum number of elections.
-    pub(crate) fn start(roster: &Roster, places: usize, clock: &BootClock, log: &Log) -> Self {
+    /// `max_elections` is the maximum number of elections of this process.
+    pub(crate) fn start(
+        roster: &Roster,
+        max_elections: usize,
+        clock: &BootClock,
+        log: &Log,
+    ) -> Self {
         let mut this = Self::default();
         let log_problem =
             |why: String| log.event(&Event::Problem { class: ProblemKind::Telemetry, detail: why });
@@ -92,7 +97,7 @@ impl Telemetry {
             match exporter.with_http_client(collector.client(Signal::Metrics)).build() {
                 Ok(exporter) => {
                     let provider = SdkMeterProvider::builder().with_resource(resource);
-                    let elections = roster.count().max(places.min(MOST_EXPECTED));
+                    let elections = roster.count().max(max_elections.min(MAX_EXPECTED));
                     let provider = provider
                         .with_view(move |instrument| cardinality_view(instrument, elections));
                     let provider = provider.with_periodic_exporter(exporter).build();
@@ -155,13 +160,13 @@ impl Drop for Telemetry {
 }
 
 /// Maximum number of elections for which the limit of series is raised in advance.
-const MOST_EXPECTED: usize = 10_000;
+const MAX_EXPECTED: usize = 10_000;
 
 /// Raises the SDK's limit of 2,000 series for each instrument, beyond which it merges series. The
 /// limit is twice the number of series for these elections. Returns none if the default is enough.
 fn cardinality_view(instrument: &Instrument, elections: usize) -> Option<Stream> {
     let series_per_election = match instrument.name() {
-        // Labels: verb and result, class, outcome.
+        // The labels are, in this order: verb and result; class; outcome.
         "tenure_requests" => 16,
         "tenure_problems" => 12,
         "tenure_turns" => 5,
@@ -222,14 +227,14 @@ fn resource() -> Resource {
     Resource::builder().with_attributes(attributes).build()
 }
 
-/// Returns the attributes that the variables do not set. `attributes_text` contains those that they
-/// set.
+/// Returns the attributes that the variables do not set. `attributes_text` is the value of
+/// `OTEL_RESOURCE_ATTRIBUTES`, and `is_named` is true if `OTEL_SERVICE_NAME` is set.
 fn default_attributes(attributes_text: &str, is_named: bool) -> Vec<KeyValue> {
     let names = attributes_text
         .split(',')
         .filter_map(|pair| pair.split_once('='))
         .map(|(name, _)| name.trim());
-    let given_names: Vec<_> = names.chain(is_named.then_some("service.name")).collect();
+    let set_names: Vec<_> = names.chain(is_named.then_some("service.name")).collect();
     // Replicas share their variables, but each has its own metrics.
     let instance = RandomIdGenerator::default().new_trace_id().to_string();
     let all = [
@@ -237,7 +242,7 @@ fn default_attributes(attributes_text: &str, is_named: bool) -> Vec<KeyValue> {
         ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
         ("service.instance.id", instance),
     ];
-    let missing = all.into_iter().filter(|(name, _)| !given_names.contains(name));
+    let missing = all.into_iter().filter(|(name, _)| !set_names.contains(name));
     missing.map(|(name, value)| KeyValue::new(name, value)).collect()
 }
 

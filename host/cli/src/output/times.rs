@@ -32,8 +32,8 @@ pub(crate) fn attempt_clause(attempt: u32) -> String {
 }
 
 /// Returns the time of the last success, as a clause.
-pub(crate) fn last_success_clause(outlook: &TurnSummary, zone: Zone) -> String {
-    let ended = outlook.last_success.as_ref().and_then(|last| last.ended.as_ref());
+pub(crate) fn last_success_clause(turns: &TurnSummary, zone: Zone) -> String {
+    let ended = turns.last_success.as_ref().and_then(|last| last.ended.as_ref());
     ended.map(|at| format!("; last success {}", in_zone(at, zone))).unwrap_or_default()
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn ago(instant: Timestamp, now: Timestamp) -> String {
     format!("{} ago", elapsed(instant, now))
 }
 
-/// Formats the time until an instant. None if it is past.
+/// Formats the time until an instant in whole seconds, rounded up. None if the instant is past.
 pub(crate) fn until(instant: Timestamp, now: Timestamp) -> Option<String> {
     let wait = instant.since(now);
     let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));

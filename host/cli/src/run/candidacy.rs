@@ -69,8 +69,8 @@ pub(crate) struct Candidacy {
     /// Set for the coordinating election: the work is split into shares.
     pub coordination: Option<Coordination>,
     /// The election, for finding members with shares. This candidate runs all of the work when it
-    /// leads, so it resigns for them. None if its work is split, or if it observes.
-    lists_members: Option<Election>,
+    /// leads, so it resigns for them. None with `--shares`, or if this candidate observes.
+    member_lookup: Option<Election>,
 }
 
 /// State that the coordinating candidate needs for the shares of the work.
@@ -94,14 +94,14 @@ impl Coordination {
         grace: Option<Duration>,
     ) -> Self {
         let timings = &read.timings;
-        let pace = SignTiming::from_failover(
+        let timing = SignTiming::from_failover(
             timings.failover.map_or(timings.lease, |failover| failover.within),
         );
         let sign = Sign {
             member: read.name.clone(),
             weight: split.capacity,
             max_shares: split.max_shares,
-            timing: pace,
+            timing,
         };
         let membership = MemberSettings {
             sign,
@@ -195,7 +195,7 @@ impl Candidacy {
             handler = Box::new(ShareHandler::new(*part, handler, Arc::new(coordinating)));
         }
         let runs_all = coordination.is_none() && configuration.part.is_none() && !observes;
-        let lists_members = if runs_all { Some(base.election(settings)?) } else { None };
+        let member_lookup = if runs_all { Some(base.election(settings)?) } else { None };
         let log = log.in_zone(schedule_zone(read.agenda.schedule.as_ref()));
         Ok(Some(Self {
             settings: read,
@@ -215,7 +215,7 @@ impl Candidacy {
             order,
             orders,
             coordination,
-            lists_members,
+            member_lookup,
         }))
     }
 
@@ -272,13 +272,14 @@ impl Candidacy {
         let (step_notify, event_notify) = (changed.clone(), changed.clone());
         let handler = telemetry.wrap(self.handler);
         let mut background = JoinSet::new();
-        let leads = watch::Sender::new(None);
-        if let Some(election) = self.lists_members {
+        let led_term = watch::Sender::new(None);
+        if let Some(election) = self.member_lookup {
             let election = Arc::new(election);
             let (event_log, order) = (note_log.clone(), self.order.clone());
             let poll = self.settings.timings.poll;
             let events = move |event| event_log.event(&event);
-            background.spawn(resign_for_shares(election, poll, leads.subscribe(), order, events));
+            let leading = led_term.subscribe();
+            background.spawn(resign_for_shares(election, poll, leading, order, events));
         }
         let step_telemetry = telemetry.clone();
         let mut runner = Runner::new(self.elector, handler, clock)
@@ -295,7 +296,7 @@ impl Candidacy {
                     Role::Leading(leading) => Some(leading.term),
                     _ => None,
                 };
-                leads.send_if_modified(|known| std::mem::replace(known, term) != term);
+                led_term.send_if_modified(|known| std::mem::replace(known, term) != term);
                 if let Some(report_to_member) = &report_to_member {
                     report_to_member(report, taken_at);
                 }
@@ -387,8 +388,8 @@ async fn passes_component_check(
 fn orders_note(read: &Settings) -> Option<String> {
     let lacks_blob = read.orders.is_some() && !read.election.may_have_side_blobs();
     lacks_blob.then(|| {
-        "the name of the election's blob is too long for a second blob beside it, so this candidate takes \
-         no orders (tenure transfer, tenure trigger); use a shorter name"
+        "the name of the election's blob is too long: no suffix for the blob of orders fits, so \
+         this candidate takes no orders (tenure transfer, tenure trigger); use a shorter name"
             .to_owned()
     })
 }

@@ -37,7 +37,7 @@ const MAX_CONCURRENT: usize = 4;
 
 /// The lists of a process, and their elections.
 pub(crate) struct ElectionLists {
-    configuration: fn(ResolvedSettings) -> Configuration,
+    configure: fn(ResolvedSettings) -> Configuration,
     lists: Vec<ElectionList>,
     /// Elections that are not on a list.
     standalone: BTreeSet<String>,
@@ -76,10 +76,10 @@ struct FileVersion {
 }
 
 impl ElectionLists {
-    /// `configuration` creates the configuration of an election from its settings.
+    /// `configure` creates the configuration of an election from its settings.
     pub(crate) fn new(
         patterns: Vec<Pattern>,
-        configuration: fn(ResolvedSettings) -> Configuration,
+        configure: fn(ResolvedSettings) -> Configuration,
     ) -> Self {
         // The file may have changed since the start, so it is read once more.
         let list = |pattern: Pattern| ElectionList {
@@ -94,7 +94,7 @@ impl ElectionLists {
             reported: Vec::new(),
         };
         let lists = patterns.into_iter().map(list).collect();
-        Self { configuration, lists, standalone: BTreeSet::new(), adding: JoinSet::new() }
+        Self { configure, lists, standalone: BTreeSet::new(), adding: JoinSet::new() }
     }
 
     /// Records an election that the process started with, and its list if it has one.
@@ -125,7 +125,7 @@ impl ElectionLists {
                             self.read(number, process).await;
                         }
                     }
-                    observation.set(self::observe_files(POLL_INTERVAL, patterns.clone()));
+                    observation.set(observe_files(POLL_INTERVAL, patterns.clone()));
                 }
                 Some(added) = self.adding.join_next() => {
                     let (number, election, handle) = added.unwrap_or_else(|error| resume_unwind(error.into_panic()));
@@ -156,9 +156,9 @@ impl ElectionLists {
                 && let Some((election, settings)) = list.waiting.pop_first()
             {
                 list.adding.insert(election.clone(), true);
-                let (process, configuration) = (process.clone(), self.configuration);
+                let (process, configure) = (process.clone(), self.configure);
                 self.adding.spawn(async move {
-                    let handle = process.add(configuration(settings), None).await;
+                    let handle = process.add(configure(settings), None).await;
                     (number, election, handle)
                 });
             }
@@ -178,7 +178,8 @@ impl ElectionLists {
 }
 
 impl ElectionList {
-    /// Returns true if the file differs from the last read, and was stable for one interval.
+    /// Returns true if the list must be read: its file was stable for one interval, and differs
+    /// from the last read or is due for a retry.
     fn is_due(&mut self, now: ObservedFile) -> bool {
         if self.pattern.file.is_none() {
             return false;

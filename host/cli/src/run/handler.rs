@@ -70,14 +70,14 @@ pub(crate) enum WorkDescription {
 /// The note about an application that polls.
 const APPLICATION_NOTE: &str = "Tenure cannot stop the application that asks /leader: it must stop itself when the time \
                                that it was given is over, and pass the term on to whatever it writes to. If this \
-                               process dies while it leads, the others wait until its lease expires, since the \
-                               application may go on";
+                               process dies while it leads, the other candidates wait until its lease expires, \
+                               since the application may go on";
 
 /// Arguments that a shell interprets and that programs hardly ever take.
 const SHELL_OPERATORS: [&str; 9] = ["|", "||", "&&", "&", ">", ">>", "<", "2>&1", "2>"];
 
 impl WorkDescription {
-    /// Returns the note to log at the start.
+    /// Returns the notes to log at the start.
     pub(crate) fn notes(&self) -> Vec<String> {
         let note = match self {
             Self::Component { hosts, .. } if self.sends_requests() && hosts.is_empty() => {
@@ -85,10 +85,10 @@ impl WorkDescription {
                  with --allow-host HOST"
                     .to_owned()
             }
-            Self::Command { shell_operators: of_a_shell, .. } if !of_a_shell.is_empty() => format!(
+            Self::Command { shell_operators: operators, .. } if !operators.is_empty() => format!(
                 "{} reaches the command unchanged, since no shell reads this; for a shell line, write -- /bin/sh -c \
                  'LINE'",
-                of_a_shell.join(", ")
+                operators.join(", ")
             ),
             Self::Application => APPLICATION_NOTE.to_owned(),
             _ => return Vec::new(),
@@ -197,6 +197,7 @@ fn application(clock: &BootClock, configuration: &Configuration, board: &Arc<Boa
     Work { handler, grace, description: WorkDescription::Application }
 }
 
+/// Checks the settings of all kinds of work, if no kind is given or several are.
 fn check_all(configuration: &mut Configuration) {
     configuration.handler_env();
     let _ = component_options(configuration);
@@ -293,7 +294,7 @@ fn webhook_variables(configuration: &Configuration) -> Variables {
     for setting in resolved.table.iter().filter(|setting| is_webhook_setting(setting)) {
         let Some(value) = resolved.get(setting).filter(|value| !value.is_blank()) else { continue };
         match value.items.is_empty() {
-            // This variable contains what the file would contain.
+            // A value without items is the content of the file, in a variable of its own.
             true => variables.set(setting.content, env::var(setting.content).unwrap_or_default()),
             false => variables.set(setting.variable, value.text()),
         };
@@ -372,18 +373,12 @@ fn command(configuration: &mut Configuration, output: LineSink) -> Option<Work> 
     use tenure_supervisor::STOP_TIME;
     let env = configuration.handler_env();
     let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
-    // A leader that leaves gracefully sends beats meanwhile, so the command has its usual stop
-    // time.
-    let beats = configuration.settings.options.failover.is_some();
-    let grace = if beats { stop_time.max(STOP_TIME) } else { stop_time };
     let attached = configuration.attached.clone();
     let supervisor = configuration.supervisor.clone();
     let settings = CommandSettings { env, stop_time, output, attached, supervisor };
     let words = configuration.resolved.items(&COMMAND).map(|(_, item)| item.text.clone());
     let words: Vec<_> = words.collect();
     match CommandHandler::new(&words, settings) {
-        // With this grace period, the command of a leaving candidate must stop at once, and has its
-        // stop time for that.
         Ok(handler) => {
             let operators = words.iter().filter_map(|word| word.to_str());
             let operators = operators.filter(|word| SHELL_OPERATORS.contains(word));
@@ -392,6 +387,9 @@ fn command(configuration: &mut Configuration, output: LineSink) -> Option<Work> 
                 arguments: words.len().saturating_sub(1),
                 shell_operators: operators.map(str::to_owned).collect(),
             };
+            // Beats go on while a candidate leaves, so they do not shorten the stop time then.
+            let beats = configuration.settings.options.failover.is_some();
+            let grace = handler.grace().max(if beats { STOP_TIME } else { Duration::ZERO });
             Some(Work { handler: Box::new(handler), grace: Some(grace), description })
         }
         Err(error) => {

@@ -56,7 +56,7 @@ async fn run(mut shell: Command) -> io::Result<ExitStatus> {
     #[cfg(unix)]
     let group = Group::from_leader(&child);
     let status = child.wait().await;
-    // The command has exited, so its number may belong to another group, which must not be killed.
+    // The command has exited, so its ID may belong to another group, which must not be killed.
     #[cfg(unix)]
     std::mem::forget(group);
     status
@@ -100,7 +100,7 @@ mod tests {
     use std::io::Read as _;
 
     #[tokio::test]
-    async fn nothing_is_left_of_a_command_that_is_not_waited_for() {
+    async fn dropped_check_kills_all_its_processes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn its_exit_code_is_the_answer() {
+    async fn exit_code_decides_readiness() {
         assert_eq!(not_ready_reason("true", CHECK_TIMEOUT).await, None);
         let why = not_ready_reason("exit 3", CHECK_TIMEOUT).await;
         assert_eq!(why.as_deref(), Some("ended with exit status: 3"));

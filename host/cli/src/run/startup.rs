@@ -208,7 +208,8 @@ fn needed_descriptors(elections: usize) -> u64 {
     elections.saturating_mul(DESCRIPTORS_PER_ELECTION).saturating_add(BASE_DESCRIPTORS)
 }
 
-/// Returns the limit to set, if it differs from the current one. None as a limit means unlimited.
+/// Returns the limit to set, or none if the current one is enough. A `current` or `maximum` of none
+/// means unlimited.
 fn new_descriptor_limit(current: Option<u64>, maximum: Option<u64>, needed: u64) -> Option<u64> {
     let current = current.filter(|current| *current < needed)?;
     Some(maximum.map_or(needed, |maximum| needed.min(maximum)).max(current))

@@ -42,8 +42,8 @@ pub(crate) async fn notify_service_manager(
     }
     let main = supervisor.map_or_else(std::process::id, |(supervisor, _)| supervisor);
     let direct_manager = supervisor.is_none().then(ServiceManager::from_env).flatten();
-    let send = |message| match (supervisor, &direct_manager) {
-        (Some((_, link)), _) => link.notify(message),
+    let send = |message: String| match (supervisor, &direct_manager) {
+        (Some((_, link)), _) => link.notify(&message),
         (None, Some(manager)) => manager.send(message),
         (None, None) => {}
     };

@@ -52,19 +52,19 @@ pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Comm
     command.after_help(more)
 }
 
-/// Formats a heading and rows below it, whose second column begins after `room` characters.
+/// Formats a heading and rows below it. Their first column has `name_width` characters.
 pub(crate) fn format_section<'a>(
     heading: &str,
     rows: impl IntoIterator<Item = (&'a str, String)>,
-    room: usize,
+    name_width: usize,
 ) -> String {
     let width = columns(std::io::stdout()).unwrap_or(MAX_WIDTH).min(MAX_WIDTH);
     let style = Styles::default();
     let (header, literal) = (style.get_header(), style.get_literal());
     let mut text = format!("{header}{heading}{header:#}\n");
     for (name, meaning) in rows {
-        let meaning = wrap_words(&meaning, room + 4, Some(width));
-        let _ = writeln!(text, "  {literal}{name:<room$}{literal:#}  {meaning}");
+        let meaning = wrap_words(&meaning, name_width + 4, Some(width));
+        let _ = writeln!(text, "  {literal}{name:<name_width$}{literal:#}  {meaning}");
     }
     text
 }

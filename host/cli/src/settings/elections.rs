@@ -183,7 +183,20 @@ impl Elections {
                 format!("name one of them: {}", names.join(", ")),
             )];
         }
-        (self.resolved.into_iter().next().unwrap_or_default(), self.complaints)
+        let first = self.resolved.into_iter().next();
+        let template = self.patterns.into_iter().next().map(|pattern| pattern.template);
+        if let (None, Some(template)) = (&first, &template)
+            && self.complaints.is_empty()
+        {
+            let list = template.get(&FOR_EACH_FILE).or_else(|| template.get(&FOR_EACH));
+            self.complaints.push(Complaint::new(
+                list.map(Value::describe_without_value).unwrap_or_default(),
+                "the list has no names, so there is no election",
+                "write a name into it, or leave out the file and name the election",
+            ));
+        }
+        // Without an election, the template avoids complaints about settings that the file has.
+        (first.or(template).unwrap_or_default(), self.complaints)
     }
 
     /// Refuses settings for a single election if the file has several.

@@ -102,6 +102,7 @@ pub(crate) enum Range {
     /// Maximum number of bytes of text.
     Bytes(usize),
     Durations(RangeInclusive<Duration>),
+    /// At least this duration.
     From(Duration),
     Numbers(RangeInclusive<u32>),
     Sizes(RangeInclusive<u64>),

@@ -1,5 +1,5 @@
-//! Reads the file, and parses it into values with their positions. Rejects secrets in it, because
-//! it is copied, mailed and put under version control.
+//! Reads the file of `--config`, and parses it into values with their positions. Rejects secrets in
+//! the file, because such files are copied, mailed and put under version control.
 
 use super::table::{CONNECTION_STRING_FILE, ELECTION};
 use super::{Kind, Scope, Setting};
@@ -280,14 +280,14 @@ impl Reader<'_> {
         &mut self,
         key: &Spanned<std::borrow::Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
-        top: bool,
+        is_top_level: bool,
     ) -> Option<Entry> {
         let (name, at) = (key.get_ref().as_ref(), key.span().start);
         let Some(setting) = self.keys.iter().copied().find(|known| known.name == name) else {
             self.complain_about_unknown_key(name, at);
             return None;
         };
-        if !top && setting.scope == Scope::Process {
+        if !is_top_level && setting.scope == Scope::Process {
             let problem = "this applies to the whole process, not to one election";
             self.complain(at, Some(name), problem, "set it above the first [[election]]");
             return None;

@@ -82,7 +82,7 @@ impl Value {
         let text = text.filter(|text| !text.trim().is_empty());
         match (&self.source, text, kind) {
             (Origin::Variable(name), ..) => (*name).to_owned(),
-            // Hides a text that may contain a secret.
+            // The text of this argument is hidden, so only its name shows which one it is.
             (Origin::CommandLine, Some(text), Kind::Argument(name)) if text == "…" => {
                 format!("{name} {text}")
             }
@@ -243,8 +243,10 @@ impl ResolvedSettings {
         file.map(|value| value.path().into_os_string())
     }
 
-    pub(crate) fn is_on(&self, switch: &Setting) -> bool {
-        self.get(switch).is_some()
+    /// Returns true if the setting has an effective value. A switch with the value `false` has
+    /// none.
+    pub(crate) fn is_on(&self, setting: &Setting) -> bool {
+        self.get(setting).is_some()
     }
 
     pub(crate) fn is_from_option(&self, setting: &Setting) -> bool {
@@ -351,12 +353,12 @@ fn is_overridden(value: &Value, all: &[Value]) -> bool {
         Origin::Election(_) => 2,
         Origin::Defaults(_) => 3,
     };
-    let rivals = |other: &&Value| {
+    let is_rival = |other: &&Value| {
         value.setting.choice.is_some()
             && other.setting.choice == value.setting.choice
             && !is_off(other)
     };
-    rank(value) > 1 && all.iter().filter(rivals).any(|rival| rank(rival) < rank(value))
+    rank(value) > 1 && all.iter().filter(is_rival).any(|rival| rank(rival) < rank(value))
 }
 
 /// Returns true if `invalid` is the missing setting, or one of the same choice.

@@ -17,9 +17,9 @@ const RUN_AND_LOCK: &[&str] = &["run", "check", "lock"];
 const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 /// Commands that keep a log and know the leader.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
-const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "observe", "status"];
+const LASTING_AND_STATUS: &[&str] = &["run", "check", "lock", "observe", "status"];
 /// Commands with JSON output.
-const TELLING: &[&str] = &["check", "status"];
+const WITH_JSON: &[&str] = &["check", "status"];
 /// Commands that use an election, and read the file.
 const ALL: &[&str] = &[
     "run",
@@ -298,18 +298,18 @@ settings! {
         range: Range::From(SHORTEST_STOP_TIME), default: &[Words("3s, with --failover less, so that a beat can be retried: 0.7s at 3s, 1.9s at 10s")],
         works: &[Work::Command],
         help: "How long before the end of the leadership a command gets SIGTERM; SIGKILL follows half a second before \
-               that end. With 3s the command has 2.5s; with 500ms or less it gets no SIGTERM then. After its \
+               that end. With 3s the command has 2.5s; with 550ms or less it has 50ms. After its \
                --turn-timeout a command gets SIGTERM, and SIGKILL this long after that. This time, one renewal \
                interval and half a second of reserve must together fit into the lease less the margin. \
                With --failover, this time, one beat interval and half a second must together fit into the time for \
                which a leader may act after a beat",
-        more: "With 3s the command has 2.5s; with 500ms or less it gets no SIGTERM then",
+        more: "With 3s the command has 2.5s; with 550ms or less it has 50ms",
         advice: "choose how long the command needs to end, like 3s",
         heading: FAILURES, ..ROW
     };
     NAME = Setting {
         commands: LASTING,
-        name: "name", variable: variable::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(limits::LONGEST_NAME),
+        name: "name", variable: variable::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(limits::MAX_NAME),
         default: &[Words("machine and process")],
         short: "The name of this candidate",
         help: "The name of this candidate on record, in logs and on pages",
@@ -327,14 +327,14 @@ settings! {
     MARGIN = Setting {
         commands: RUN_AND_LOCK,
         name: "margin", variable: variable::MARGIN, kind: Kind::Duration,
-        range: Range::From(limits::LEAST_MARGIN),
-        default: &[Words("a fifth of the lease, at least "), Time(limits::LEAST_MARGIN)],
+        range: Range::From(limits::MIN_MARGIN),
+        default: &[Words("a fifth of the lease, at least "), Time(limits::MIN_MARGIN)],
         help: "How long before the end of the lease the work is stopped",
         heading: TIMINGS, ..PASSED_ON
     };
     RENEW = Setting {
         commands: RUN_AND_LOCK,
-        name: "renew", variable: variable::RENEW, kind: Kind::Duration, range: Range::From(limits::LEAST_RENEW),
+        name: "renew", variable: variable::RENEW, kind: Kind::Duration, range: Range::From(limits::MIN_RENEW),
         default: &[Words("4/15 of the lease, which is 4s for 15s")],
         help: "How often a leader renews; this time and twice the sum of --request-timeout and half a second must together \
                fit into the lease less the margin",
@@ -359,7 +359,7 @@ settings! {
     };
     REQUEST_TIMEOUT = Setting {
         name: "request-timeout", variable: variable::REQUEST_TIMEOUT, kind: Kind::Duration,
-        range: Range::Durations(limits::REQUEST_TIMEOUT), default: &[Time(limits::DEFAULT_REQUEST_TIMEOUT)], commands: RUN_AND_LOOKS,
+        range: Range::Durations(limits::REQUEST_TIMEOUT), default: &[Time(limits::DEFAULT_REQUEST_TIMEOUT)], commands: LASTING_AND_STATUS,
         help: "The time-out of one request",
         heading: TIMINGS, ..PASSED_ON
     };
@@ -396,7 +396,7 @@ settings! {
         range: Range::Durations(Duration::ZERO..=seconds(HOUR)),
         default: &[
             Time(DEFAULT_GRACE),
-            Words(", for a command the stop time (at least 3s with --failover), with --no-work until the \
+            Words(", for a command the stop time (at least 550ms, with --failover 3s), with --no-work until the \
                    application's last answer has expired"),
         ],
         short: "Grace period for a running turn on shutdown",
@@ -409,7 +409,7 @@ settings! {
     };
     MAX_TENURE = Setting {
         name: "max-tenure", variable: variable::MAX_TENURE, kind: Kind::Duration,
-        range: Range::Words(&[Words("four leases to "), Time(limits::LONGEST_TENURE)]),
+        range: Range::Words(&[Words("four leases to "), Time(limits::MAX_TENURE)]),
         help: "How long a candidate may lead. After that it resigns between two turns, and lets the others go first",
         heading: ELECTIONS, ..PASSED_ON
     };
@@ -421,7 +421,7 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     ADDRESS = Setting {
-        name: "address", variable: variable::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(limits::LONGEST_ADDRESS),
+        name: "address", variable: variable::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(limits::MAX_ADDRESS),
         default: &[Words("http:// and the address of --listen; none if that is 0.0.0.0, [::] or a loopback address")],
         short: "The URL of --listen, as others reach it",
         help: "The http:// or https:// URL of this candidate's listener, as others reach it. Followers that also \
@@ -657,7 +657,7 @@ settings! {
         help: "Does not ask for confirmation", heading: OTHERS, ..ROW
     };
     JSON = Setting {
-        name: "json", kind: Kind::Switch, commands: TELLING,
+        name: "json", kind: Kind::Switch, commands: WITH_JSON,
         short: "Writes JSON instead of text",
         help: "Writes JSON instead of text: one object, or with --watch one per line", heading: OTHERS, ..ROW
     };

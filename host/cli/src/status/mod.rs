@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::engine::{CandidateSettings, Election};
-use tenure::status::{EndedTurn, TakeoverTime, TurnSummary, local_time};
+use tenure::status::{EndedTurn, TakeoverTime, TurnSummary, UpcomingTurn, local_time};
 use tenure_clock::BootClock;
 use tenure_core::{
     Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Problem, Snapshot, Timestamp,
@@ -40,15 +40,15 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
     if line.has(&WATCH) {
         return watch::watch(line).await;
     }
-    let Subjects { subjects: each, is_whole_file: all_of_a_file, json, .. } =
+    let Subjects { subjects, is_whole_file, json, .. } =
         Subjects::from_command_line(line, &BootClock::new())?;
     // The table of several elections does not list their candidates.
-    let with_candidates = json || each.len() == 1;
-    let views = each.into_iter().map(|subject| View::read(subject, with_candidates));
+    let with_candidates = json || subjects.len() == 1;
+    let views = subjects.into_iter().map(|subject| View::read(subject, with_candidates));
     let views: Vec<_> = stream::iter(views).buffered(MAX_CONCURRENT).collect().await;
     let objects = || views.iter().map(object);
     print(&match views.as_slice() {
-        _ if json && all_of_a_file => {
+        _ if json && is_whole_file => {
             json_text(&json!({ "elections": objects().collect::<Vec<_>>() }))
         }
         _ if json => objects().map(|object| json_text(&object)).collect(),
@@ -174,7 +174,7 @@ impl View {
         remarks
     }
 
-    /// Returns how soon the leader is replaced.
+    /// Returns how soon another candidate replaces the leader if it dies.
     fn replacement(&self, snapshot: &Snapshot) -> Option<TakeoverTime> {
         replacement(snapshot, self.configuration.settings.takeover_time()?)
     }
@@ -244,8 +244,8 @@ fn one_as_text(view: &View, with_history: bool) -> String {
 }
 
 /// Returns how soon another candidate replaces a dead leader. Uses the record, and for missing data
-/// the local settings. The record does not show a supervisor, so this assumes the one of `tenure
-/// run`.
+/// the local settings. Assumes a supervisor, as in `tenure run`, because the record does not show
+/// one.
 fn replacement(snapshot: &Snapshot, by_settings: TakeoverTime) -> Option<TakeoverTime> {
     let leader = snapshot.leader()?;
     Some(TakeoverTime {
@@ -288,17 +288,17 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
     let missed =
         |missed: &MissedSlots| json!({ "slot": missed.slot.to_rfc3339(), "count": missed.count });
     let turns = &snapshot.turns;
-    let outlook = TurnSummary::new(snapshot.answered_at, turns);
+    let summary = TurnSummary::new(snapshot.answered_at, turns);
     json!({
         "election": election,
         "lease": snapshot.lease.name(),
         "leader": snapshot.leader().map(incumbent),
         "last_leader": snapshot.incumbent.as_ref().map(incumbent),
         "schedule": turns.schedule,
-        "last_turn": outlook.last_turn,
-        "last_success": outlook.last_success,
-        "last_failure": outlook.last_failure,
-        "next_turn": outlook.next_turn,
+        "last_turn": summary.last_turn,
+        "last_success": summary.last_success,
+        "last_failure": summary.last_failure,
+        "next_turn": summary.next_turn,
         "last_slot": turns.last_slot.as_ref().map(last_slot),
         "finished": turns.finished.as_ref().map(finished),
         "triggered": turns.triggered.as_ref().map(triggered),
@@ -332,9 +332,9 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
                 row("address", address.clone());
             }
         }
-        (None, None) => row("leader", "nobody".to_owned()),
+        (None, None) => row("leader", "none".to_owned()),
         (None, Some(last)) => {
-            row("leader", format!("nobody; the last one was {}, term {}", last.name, last.term));
+            row("leader", format!("none; the last one was {}, term {}", last.name, last.term));
         }
     }
     if let Some(problem) = &snapshot.problem {
@@ -371,9 +371,10 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
         None if turns.schedule.is_some() => row("last turn", "none is over yet".to_owned()),
         None => {}
     }
-    let other = |turn: &&EndedTurn| last_turn.as_ref().is_none_or(|last| last.ended != turn.ended);
+    let is_earlier =
+        |turn: &&EndedTurn| last_turn.as_ref().is_none_or(|last| last.ended != turn.ended);
     for (name, turn) in [("last success", &last_success), ("last failure", &last_failure)] {
-        if let Some(turn) = turn.as_ref().filter(other) {
+        if let Some(turn) = turn.as_ref().filter(is_earlier) {
             row(name, describe_end(turn));
         }
     }
@@ -394,12 +395,17 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
         row("triggered", format!("{id}, requested at {requested_at}{attempt}, {outcome}"));
     }
     if let Some(next) = next_turn {
-        let wait = match (next.in_ms, snapshot.leader()) {
-            (0, Some(_)) => "now".to_owned(),
-            (0, None) => "as soon as there is a leader".to_owned(),
-            (wait, _) => format!("in {}", whole_seconds(wait.next_multiple_of(1_000))),
-        };
+        let wait = describe_wait(&next, snapshot.leader().is_some());
         row("next turn", format!("{} ({wait})", next.local));
+    }
+}
+
+/// Describes the time until the next turn, in whole seconds, rounded up.
+fn describe_wait(next: &UpcomingTurn, has_leader: bool) -> String {
+    match (next.in_ms, has_leader) {
+        (0, true) => "now".to_owned(),
+        (0, false) => "as soon as there is a leader".to_owned(),
+        (wait, _) => format!("in {}", whole_seconds(wait.next_multiple_of(1_000))),
     }
 }
 

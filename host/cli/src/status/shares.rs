@@ -22,7 +22,7 @@ const MAX_READ: u32 = 1_000;
 struct Holder {
     name: String,
     term: u64,
-    /// The time when it won.
+    /// The time when the holder won the election.
     since: Timestamp,
     /// The time of the read, on the same clock as `since`.
     observed_at: Timestamp,
@@ -128,7 +128,7 @@ impl Shares {
     }
 
     /// Returns the moves of shares whose holder differs from the plan, sorted by their first share.
-    /// There are none while the shares are being closed.
+    /// There are none while the coordinator closes all shares for a change of their number.
     fn moves(&self) -> Vec<Move<'_>> {
         let mut moves: BTreeMap<_, Vec<u32>> = BTreeMap::new();
         for plan in self.plan.iter().filter(|plan| plan.next.is_none()) {
@@ -151,8 +151,8 @@ impl Shares {
 pub(super) async fn read(subject: &Subject) -> Result<Shares, Problem> {
     let store = SharesStore::new(subject.handle.clone(), String::new());
     let mut shares = Shares::default();
-    for ask in [StoreRequest::ReadPlan(None), StoreRequest::ListSigns] {
-        let response = store.send(&ask).await;
+    for request in [StoreRequest::ReadPlan(None), StoreRequest::ListSigns] {
+        let response = store.send(&request).await;
         if let Some(problem) = response.problem {
             return Err(problem);
         }
@@ -188,6 +188,7 @@ async fn records(
     stream::iter(each).buffered(MAX_CONCURRENT).collect().await
 }
 
+/// Reads the record of one share. `closing` is true if the coordinator closes all shares.
 async fn record(election: Election, closing: bool) -> Record {
     if let Err(invalid) = election.check() {
         let detail = invalid.to_string();
@@ -200,7 +201,8 @@ async fn record(election: Election, closing: bool) -> Record {
             since: leader.since,
             observed_at: snapshot.answered_at,
         })),
-        // A closed share has a record that candidates cannot read, so it has no leader.
+        // No candidate can read the record of a closed share (protocol.md §14.2), and a closed
+        // share has no leader.
         Err(Problem { class: ProblemClass::UnusableBlob, .. }) if closing => Ok(None),
         Err(problem) => Err(problem),
     }
@@ -307,7 +309,7 @@ fn row(row: &MemberRow<'_>) -> [String; 6] {
 }
 
 fn move_row(Move { shares, from, to }: &Move<'_>) -> [String; 2] {
-    let name = |holder: Option<&str>| holder.map_or_else(|| "nobody".to_owned(), printable);
+    let name = |holder: Option<&str>| holder.map_or_else(|| "none".to_owned(), printable);
     [ranges(shares), format!("{} → {}", name(*from), name(*to))]
 }
 

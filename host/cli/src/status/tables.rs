@@ -1,13 +1,13 @@
 //! Tables: the candidates of an election, its former leaders, and all elections of a file.
 
-use super::{View, this_machine};
+use super::{View, describe_wait, this_machine};
 use crate::complaint::printable;
 use crate::output::times::{ago, described_zone, elapsed, whole_seconds};
 use crate::output::{align_columns, eprint};
 use std::fmt::Write as _;
 use tenure::status::{ElectionHealth, TurnSummary, local_time};
 use tenure_base::duration::format_duration;
-use tenure_core::{Listed, Snapshot, Timestamp};
+use tenure_core::{Listed, Problem, Snapshot, Timestamp};
 
 /// Returns a row for each candidate.
 pub(super) fn candidates(listed: &[Listed], now: Timestamp) -> String {
@@ -29,7 +29,7 @@ pub(super) fn candidates(listed: &[Listed], now: Timestamp) -> String {
 /// Returns a table of the leaders on record, the newest first.
 pub(super) fn leaders(snapshot: &Snapshot) -> String {
     if snapshot.incumbent.is_none() {
-        return "Nobody has led yet.\n".to_owned();
+        return "No leader yet.\n".to_owned();
     }
     let mut rows = vec![["term", "since", "until the next", "leader"].map(str::to_owned)];
     let (mut next, zone) = (None, described_zone(snapshot.turns.schedule.as_deref()));
@@ -55,12 +55,12 @@ pub(super) fn leaders(snapshot: &Snapshot) -> String {
 }
 
 fn election_health(view: &View) -> ElectionHealth {
-    view.snapshot.as_ref().map_or(ElectionHealth::NotSeen, |snapshot| {
-        outlook(snapshot).health(snapshot.leader().is_some())
+    view.snapshot.as_ref().map_or(ElectionHealth::Unknown, |snapshot| {
+        turn_summary(snapshot).health(snapshot.leader().is_some())
     })
 }
 
-fn outlook(snapshot: &Snapshot) -> TurnSummary {
+fn turn_summary(snapshot: &Snapshot) -> TurnSummary {
     TurnSummary::new(snapshot.answered_at, &snapshot.turns)
 }
 
@@ -74,7 +74,8 @@ fn sorted(views: &[View]) -> Vec<&View> {
 /// Returns a row for each election, the failures first.
 pub(super) fn elections(views: &[View]) -> String {
     let title = ["election", "leader", "since", "last turn", "next turn"].map(str::to_owned);
-    align_columns([title].into_iter().chain(sorted(views).into_iter().map(election_row)))
+    let rows = sorted(views).into_iter().map(|view| election_row(&view.election, &view.snapshot));
+    align_columns([title].into_iter().chain(rows))
 }
 
 /// Returns a section with the leaders of each election that could be read.
@@ -86,10 +87,10 @@ pub(super) fn histories(views: &[View]) -> String {
     sorted(views).into_iter().filter_map(section).collect::<Vec<_>>().join("\n")
 }
 
-fn election_row(view: &View) -> [String; 5] {
+fn election_row(election: &str, snapshot: &Result<Snapshot, Problem>) -> [String; 5] {
     let none = || "-".to_owned();
-    let election = printable(&view.election);
-    let snapshot = match &view.snapshot {
+    let election = printable(election);
+    let snapshot = match snapshot {
         Ok(snapshot) => snapshot,
         Err(problem) => {
             return [election, problem.class.name().to_owned(), none(), none(), none()];
@@ -101,17 +102,15 @@ fn election_row(view: &View) -> [String; 5] {
     let leader = match (&snapshot.problem, leader) {
         (Some(problem), _) => problem.class.name().to_owned(),
         (None, Some(leader)) => printable(&leader.name),
-        (None, None) => "nobody".to_owned(),
+        (None, None) => "none".to_owned(),
     };
-    let TurnSummary { last_turn, next_turn, .. } = outlook(snapshot);
+    let TurnSummary { last_turn, next_turn, .. } = turn_summary(snapshot);
     let last = last_turn.map_or_else(none, |last| match last.ago_ms {
         Some(span) => format!("{}, {} ago", last.outcome, whole_seconds(span)),
         None => last.outcome.to_owned(),
     });
-    let next = next_turn.map_or_else(none, |next| match next.in_ms {
-        0 => "now".to_owned(),
-        wait => format!("in {}", whole_seconds(wait)),
-    });
+    let has_leader = snapshot.leader().is_some();
+    let next = next_turn.map_or_else(none, |next| describe_wait(&next, has_leader));
     [election, leader, since, last, next]
 }
 
@@ -141,7 +140,7 @@ mod tests {
     use super::super::tests::{at, idle, incumbent};
     use super::*;
     use std::time::Duration;
-    use tenure_core::{Incumbent, LeaseState};
+    use tenure_core::{Incumbent, LeaseState, NextTurn};
 
     fn leader(name: &str, term: u64, since: u64) -> Incumbent {
         incumbent(name, term, since)
@@ -152,8 +151,7 @@ mod tests {
             Some((newest, earlier)) => (Some(newest.clone()), earlier.to_vec()),
             None => (None, Vec::new()),
         };
-        let asked_at = at(100);
-        Snapshot { history: earlier, changes, answered_at: asked_at, ..idle(lease, newest) }
+        Snapshot { history: earlier, changes, answered_at: at(100), ..idle(lease, newest) }
     }
 
     #[test]
@@ -169,7 +167,23 @@ mod tests {
         );
         let over = leaders(&snapshot(LeaseState::Expired, &both, 2));
         assert!(over.contains("no longer leads") && !over.contains("earlier ones"), "{over}");
-        assert_eq!(leaders(&snapshot(LeaseState::Absent, &[], 0)), "Nobody has led yet.\n");
+        assert_eq!(leaders(&snapshot(LeaseState::Absent, &[], 0)), "No leader yet.\n");
+    }
+
+    #[test]
+    fn next_turn_of_an_election_depends_on_its_leader() {
+        let next_turn = |lease, wait_ms: u64| {
+            let mut snapshot = snapshot(lease, &[leader("ada", 9, 90)], 0);
+            let at = snapshot.answered_at.plus(Duration::from_millis(wait_ms));
+            snapshot.turns.next = Some(NextTurn { slot: at, at });
+            let [_, leader, .., next] = election_row("jobs/a", &Ok(snapshot));
+            (leader, next)
+        };
+        let row = |leader: &str, next: &str| (leader.to_owned(), next.to_owned());
+        assert_eq!(next_turn(LeaseState::Leased, 0), row("ada", "now"));
+        assert_eq!(next_turn(LeaseState::Leased, 1), row("ada", "in 1s"));
+        assert_eq!(next_turn(LeaseState::Leased, 1_000), row("ada", "in 1s"));
+        assert_eq!(next_turn(LeaseState::Expired, 0), row("none", "as soon as there is a leader"));
     }
 
     #[test]

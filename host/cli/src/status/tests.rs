@@ -112,8 +112,11 @@ fn text_for_people() {
     let since = as_text("c/b", &since, None);
     let either = "it is running, or the leader that ran it is gone and no outcome was recorded\n";
     assert!(since.contains(either), "{since}");
-    let nobody = as_text("c/b", &snapshot(LeaseState::Expired), None);
-    assert!(nobody.contains("nobody; the last one was a, term 7\n"), "{nobody}");
+    let without_leader = as_text("c/b", &snapshot(LeaseState::Expired), None);
+    assert!(
+        without_leader.contains("leader       none; the last one was a, term 7\n"),
+        "{without_leader}"
+    );
 }
 
 #[test]

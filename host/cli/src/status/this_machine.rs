@@ -7,7 +7,7 @@ use serde::Serialize;
 use tenure::status::{ClockDifference, local_time};
 use tenure_core::{LeaseState, ProblemClass, Snapshot, Timestamp};
 
-/// The settings of a candidate in the environment of this machine.
+/// The settings that a candidate on this machine would use.
 #[derive(Debug, Default)]
 pub(super) struct LocalConfig {
     pub name: Option<String>,
@@ -58,8 +58,8 @@ fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
     let zone = described_zone(snapshot.turns.schedule.as_deref());
     let slot = local_time(snapshot.answered_at.plus(snapshot.ahead?), zone);
     Some(format!(
-        "the last claimed slot, {slot}, lies in the future, and no turn runs until then; if that is a \
-         mistake, run: tenure reset-slot"
+        "the last claimed slot, {slot}, lies in the future, and until then only triggers run; if that \
+         is a mistake, run: tenure reset-slot"
     ))
 }
 
@@ -92,17 +92,20 @@ fn role(snapshot: &Snapshot, local: &LocalConfig) -> String {
         }
         (None, LeaseState::Absent) => {
             format!(
-                "nobody leads, because no candidate has run yet, or none can create the blob: {LOGS}"
+                "there is no leader, because no candidate has run yet, or none can create the \
+                 blob: {LOGS}"
             )
         }
         (None, LeaseState::Broken) => {
             format!(
-                "nobody leads: the lease was broken, and no candidate has acquired it since: {LOGS}"
+                "there is no leader: the lease was broken, and no candidate has acquired it \
+                 since: {LOGS}"
             )
         }
         (None, LeaseState::Available | LeaseState::Expired) => {
             format!(
-                "nobody leads: no candidate runs, or none of them can win, or each waits because its work failed: {LOGS}"
+                "there is no leader: no candidate runs, or none of them can win, or each waits \
+                 because its work failed: {LOGS}"
             )
         }
     }
@@ -202,7 +205,9 @@ mod tests {
         }
         let ahead = Snapshot { ahead: Some(60 * SECOND), ..snapshot(LeaseState::Leased) };
         let ahead = local_remarks(&ahead, &LocalConfig::default());
-        assert!(ahead[1].detail.contains("tenure reset-slot"), "{ahead:?}");
+        for words in ["until then only triggers run", "tenure reset-slot"] {
+            assert!(ahead[1].detail.contains(words), "{ahead:?}");
+        }
         assert_eq!(rows(&ahead, None).lines().filter(|line| line.starts_with("here")).count(), 1);
     }
 }

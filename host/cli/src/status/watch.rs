@@ -1,12 +1,11 @@
 //! `tenure status --watch`: reads elections repeatedly, and prints their changes.
 
-use super::Subjects;
+use super::{Subjects, describe_wait};
 use crate::complaint::Complaint;
 use crate::output::event_lines::{Layout, format_line};
 use crate::output::log::{LogContext, json};
 use crate::output::times::{
     attempt_clause, described_zone, in_zone, last_success_clause, time_of_day, turn_duration,
-    whole_seconds,
 };
 use crate::output::{CommandResult, columns, complain, fail, report_write_error, wants_colour};
 use crate::settings::CommandLine;
@@ -35,20 +34,19 @@ const NAME_WIDTH: usize = 8;
 pub(super) async fn watch(line: &CommandLine) -> CommandResult {
     let mut signals = Signals::new().map_err(fail)?;
     let clock = BootClock::new();
-    let Subjects { subjects: each, json, interval, .. } =
-        Subjects::from_command_line(line, &clock)?;
-    if each.is_empty() {
+    let Subjects { subjects, json, interval, .. } = Subjects::from_command_line(line, &clock)?;
+    if subjects.is_empty() {
         // An empty list would never change while it is watched.
         let problem = "the list has no names, so there is no election to watch";
         let advice = "write a name into it, and start again";
         return Err(complain(&[Complaint::new(FOR_EACH_FILE.name, problem, advice)], json));
     }
     let interval = interval.unwrap_or(DEFAULT_INTERVAL);
-    let width = each.iter().map(|subject| subject.election.chars().count()).max().unwrap_or(0);
-    let width = (each.len() > 1).then_some(width);
+    let longest = subjects.iter().map(|subject| subject.election.chars().count()).max();
+    let width = longest.filter(|_| subjects.len() > 1);
     let colour = io::stdout().is_terminal() && wants_colour();
     let mut watchers = JoinSet::new();
-    for (number, subject) in each.into_iter().enumerate() {
+    for (number, subject) in subjects.into_iter().enumerate() {
         let context = LogContext { election: subject.election, candidate: String::new() };
         let writer = ChangeWriter { context, width, json, colour };
         // Spreads the reads over the interval.
@@ -57,7 +55,7 @@ pub(super) async fn watch(line: &CommandLine) -> CommandResult {
         watchers.spawn(watch_election(subject.handle, clock.clone(), start_at, interval, writer));
     }
     select! {
-        // Standard output was closed.
+        // A watcher ends only if it cannot write to standard output.
         _ = watchers.join_next() => {}
         _ = signals.next() => {}
     }
@@ -125,7 +123,7 @@ enum Change {
         address: Option<String>,
     },
     /// There is no leader. `last` is the name of the former leader.
-    Nobody { last: Option<String> },
+    NoLeader { last: Option<String> },
     /// The state of the lease has changed.
     Lease { state: &'static str },
     /// A slot was claimed for a turn.
@@ -135,12 +133,12 @@ enum Change {
         slot: String,
         outcome: &'static str,
         #[serde(flatten)]
-        outlook: TurnSummary,
+        outlook: Outlook,
     },
     /// The time of the next turn. Reported only after the first read, if no turn has ended yet.
     NextTurn {
         #[serde(flatten)]
-        outlook: TurnSummary,
+        outlook: Outlook,
     },
     /// A turn for a trigger was claimed, or its end was recorded.
     Triggered {
@@ -148,12 +146,21 @@ enum Change {
         attempt: u32,
         outcome: Option<&'static str>,
         #[serde(flatten)]
-        outlook: Option<TurnSummary>,
+        outlook: Option<Outlook>,
     },
     /// The election cannot be read, or no candidate can lead.
     Problem { class: &'static str, detail: String },
     /// The problem is resolved.
     ProblemOver,
+}
+
+/// The last turns and the next one, for a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+struct Outlook {
+    #[serde(flatten)]
+    turns: TurnSummary,
+    #[serde(skip)]
+    has_leader: bool,
 }
 
 /// Detector of changes since the last read.
@@ -207,7 +214,7 @@ impl ChangeDetector {
             }
             None if first || previous.is_some() => {
                 let last = snapshot.incumbent.as_ref().map(|last| last.name.clone());
-                changes.push(Change::Nobody { last });
+                changes.push(Change::NoLeader { last });
             }
             _ => {}
         }
@@ -219,7 +226,10 @@ impl ChangeDetector {
 
 fn turn_changes(previous: Option<&Snapshot>, current: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
-    let outlook = TurnSummary::new(current.answered_at, &current.turns);
+    let outlook = Outlook {
+        turns: TurnSummary::new(current.answered_at, &current.turns),
+        has_leader: current.leader().is_some(),
+    };
     let (last, now) = (previous.map(|last| &last.turns), &current.turns);
     // End times distinguish two attempts at a slot with the same outcome, and turns for triggers
     // too.
@@ -241,7 +251,7 @@ fn turn_changes(previous: Option<&Snapshot>, current: &Snapshot) -> Vec<Change> 
     {
         let (slot, outcome) = (slot.to_rfc3339(), outcome.name());
         changes.push(Change::SlotFinished { slot, outcome, outlook: outlook.clone() });
-    } else if last.is_none() && outlook.next_turn.is_some() {
+    } else if last.is_none() && outlook.turns.next_turn.is_some() {
         changes.push(Change::NextTurn { outlook: outlook.clone() });
     }
     if let Some(claimed) = now.last_slot.as_ref()
@@ -270,20 +280,20 @@ fn turn_changes(previous: Option<&Snapshot>, current: &Snapshot) -> Vec<Change> 
 }
 
 /// Returns the outlook for the end of the turn of this slot, unless a later turn has ended.
-fn outlook_of_slot(outlook: &TurnSummary, slot: Timestamp) -> Option<TurnSummary> {
+fn outlook_of_slot(outlook: &Outlook, slot: Timestamp) -> Option<Outlook> {
     let slot = slot.to_rfc3339();
-    outlook.last_turn.as_ref().is_some_and(|last| last.slot == slot).then(|| outlook.clone())
+    outlook.turns.last_turn.as_ref().is_some_and(|last| last.slot == slot).then(|| outlook.clone())
 }
 
 /// Describes the end of a turn, its duration and the next turn.
-fn describe_end(outcome: &str, slot: Option<&str>, outlook: &TurnSummary, zone: Zone) -> String {
-    let last = outlook.last_turn.as_ref();
+fn describe_end(outcome: &str, slot: Option<&str>, outlook: &Outlook, zone: Zone) -> String {
+    let last = outlook.turns.last_turn.as_ref();
     let last_turn = last.filter(|last| slot.is_none_or(|slot| last.slot == slot));
     let took_ms = last_turn.and_then(|last| last.took_ms);
     let duration = took_ms.map(|ms| format!(" after {}", turn_duration(ms))).unwrap_or_default();
     let success = match outcome {
         "succeeded" => String::new(),
-        _ => last_success_clause(outlook, zone),
+        _ => last_success_clause(&outlook.turns, zone),
     };
     let next = next_turn(outlook).map(|next| format!("; {next}")).unwrap_or_default();
     format!("{outcome}{duration}{success}{next}")
@@ -306,9 +316,9 @@ impl Change {
                 let since = in_zone(since, zone);
                 (green, "leader", format!("{name}, term {term}, since {since}{address}"))
             }
-            Self::Nobody { last } => {
+            Self::NoLeader { last } => {
                 let last = last.as_ref().map(|last| format!("; the last one was {last}"));
-                (yellow, "leader", format!("nobody{}", last.unwrap_or_default()))
+                (yellow, "leader", format!("none{}", last.unwrap_or_default()))
             }
             Self::Lease { state } => (plain, "lease", (*state).to_owned()),
             Self::SlotClaimed { slot, attempt } => (
@@ -338,13 +348,9 @@ impl Change {
 }
 
 /// Describes the time of the next turn, in the time zone of its schedule.
-fn next_turn(outlook: &TurnSummary) -> Option<String> {
-    let next = outlook.next_turn.as_ref()?;
-    let wait = match next.in_ms {
-        0 => "now".to_owned(),
-        ms => format!("in {}", whole_seconds(ms.next_multiple_of(1_000))),
-    };
-    Some(format!("next turn {} ({wait})", next.local))
+fn next_turn(outlook: &Outlook) -> Option<String> {
+    let next = outlook.turns.next_turn.as_ref()?;
+    Some(format!("next turn {} ({})", next.local, describe_wait(next, outlook.has_leader)))
 }
 
 #[cfg(test)]
@@ -386,7 +392,7 @@ mod tests {
         assert_eq!(watcher.update(Ok(later)), []);
         let mut watcher = ChangeDetector::default();
         let nothing = lines(&watcher.update(Ok(snapshot(LeaseState::Absent, None))));
-        assert_eq!(nothing, ["lease     absent", "leader    nobody"]);
+        assert_eq!(nothing, ["lease     absent", "leader    none"]);
     }
 
     #[test]
@@ -394,10 +400,10 @@ mod tests {
         let mut watcher = ChangeDetector::default();
         watcher.update(Ok(snapshot(LeaseState::Leased, Some(("ada", 7)))));
         let expired = lines(&watcher.update(Ok(snapshot(LeaseState::Expired, Some(("ada", 7))))));
-        assert_eq!(expired, ["lease     expired", "leader    nobody; the last one was ada"]);
+        assert_eq!(expired, ["lease     expired", "leader    none; the last one was ada"]);
         let ben = watcher.update(Ok(snapshot(LeaseState::Leased, Some(("ben", 9)))));
         assert!(matches!(&ben[..], [Change::Lease { .. }, Change::Leader { term: 9, .. }]));
-        // The same name, another incarnation.
+        // The same name with another term is a new leader.
         let again = watcher.update(Ok(snapshot(LeaseState::Leased, Some(("ben", 10)))));
         assert!(matches!(&again[..], [Change::Leader { term: 10, .. }]), "{again:?}");
     }
@@ -474,6 +480,17 @@ mod tests {
     }
 
     #[test]
+    fn due_turn_without_a_leader_waits_for_one() {
+        let mut now = snapshot(LeaseState::Expired, Some(("ada", 7)));
+        now.turns.next = Some(NextTurn { slot: at(60), at: at(60) });
+        let changes = ChangeDetector::default().update(Ok(now));
+        let next = "slot      next turn 1970-01-01T00:01:00Z (as soon as there is a leader)";
+        assert_eq!(lines(&changes)[2], next);
+        let json = serde_json::to_value(&changes[2]).unwrap();
+        assert_eq!((&json["event"], &json["next_turn"]["in_ms"]), (&"next-turn".into(), &0.into()));
+    }
+
+    #[test]
     fn triggered_turn_is_reported_like_a_slot() {
         let mut watcher = ChangeDetector::default();
         let mut now = snapshot(LeaseState::Leased, Some(("ada", 7)));
@@ -526,10 +543,10 @@ mod tests {
 
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
-        let change = Change::Nobody { last: Some("a\u{1b}[31m\nb".to_owned()) };
+        let change = Change::NoLeader { last: Some("a\u{1b}[31m\nb".to_owned()) };
         let line = change.line(DateTime::UNIX_EPOCH, LAYOUT);
         assert!(!line.contains(['\u{1b}', '\n']), "{line:?}");
-        assert_eq!(line.find("nobody"), Some(time() + NAME_WIDTH + 4));
+        assert_eq!(line.find("none"), Some(time() + NAME_WIDTH + 4));
         assert!(
             change.line(DateTime::UNIX_EPOCH, Layout { colour: true, ..LAYOUT }).contains('\u{1b}')
         );

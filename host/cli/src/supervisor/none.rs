@@ -11,7 +11,7 @@ use tenure_core::{Report, Request};
 
 pub(super) enum ProcessRole {
     Other,
-    #[allow(dead_code, reason = "as on systems that have one")]
+    #[allow(dead_code, reason = "the variants are the same on all systems")]
     Supervisor(ExitCode),
     Runner(Result<Supervised, String>),
 }
@@ -62,7 +62,7 @@ impl Link {
         match self.0 {}
     }
 
-    pub(crate) fn notify(&self, _: String) {
+    pub(crate) fn notify(&self, _: &str) {
         match self.0 {}
     }
 }

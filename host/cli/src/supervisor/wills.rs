@@ -22,24 +22,18 @@ use tracing::Level;
 const TRY: Duration = Duration::from_secs(3);
 
 /// First pause between two tries. Each pause is twice as long as the one before, up to
-/// `LONGEST_PAUSE`.
+/// `MAX_PAUSE`.
 const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum number of wills that are sent at the same time.
 const MAX_CONCURRENT: usize = 32;
 
-/// Sends the wills of a dead runner until `hurry` completes, and logs the outcomes. Sends nothing
-/// unless all processes of its work have exited.
-pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = ()>) {
+/// Sends the wills of a dead runner until `deadline` completes, and logs the outcomes. Sends
+/// nothing unless all processes of its work have exited.
+pub(super) async fn send_and_report(end: RunnerEnd, deadline: impl Future<Output = ()>) {
     let RunnerEnd {
-        ended,
-        is_work_over,
-        begin_message: begun,
-        candidates,
-        split_elections: split,
-        wills,
-        ..
+        ended, is_work_over, begin_message, candidates, split_elections, wills, ..
     } = end;
     let ending = match ended {
         ProcessEnd::Exit(code) => format!("ended with exit code {code}"),
@@ -51,7 +45,8 @@ pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = 
         return;
     }
     let subject = format!("the process that ran the election {ending}");
-    let style = begun.and_then(|begun| serde_json::from_str(&begun).ok());
+    // The runner sends its log style to the supervisor with the begin message.
+    let style = begin_message.and_then(|message| serde_json::from_str(&message).ok());
     let Some((format, output)) = style.filter(|_| !candidates.is_empty()) else {
         eprint(format_args!("tenure: {subject}\n"));
         return;
@@ -61,11 +56,11 @@ pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = 
     };
     let candidates: BTreeMap<_, _> = candidates.into_iter().map(with_context).collect();
     let terms = wills.iter().map(|(key, will)| (key.clone(), will.term)).collect();
-    let outcomes = if is_work_over { send_all(wills, hurry).await } else { BTreeMap::new() };
+    let outcomes = if is_work_over { send_all(wills, deadline).await } else { BTreeMap::new() };
     let style = Style { format, level: Level::INFO, output };
     let Ok((log, written)) = Log::start(style) else { return };
     let report = WillReport { subject, is_work_over, terms, outcomes };
-    let lines = report.lines(&candidates, &split);
+    let lines = report.lines(&candidates, &split_elections);
     // Creates all logs first, so that the lines have the same width.
     let logs: Vec<_> =
         lines.into_iter().map(|(context, text)| (log.for_candidate(context), text)).collect();
@@ -76,11 +71,11 @@ pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = 
     written.wait();
 }
 
-/// Sends all wills, and returns their outcomes. If `hurry` completes first, returns the outcomes
+/// Sends all wills, and returns their outcomes. If `deadline` completes first, returns the outcomes
 /// that are known by then.
 async fn send_all(
     wills: BTreeMap<WillSubject, LastWill>,
-    hurry: impl Future<Output = ()>,
+    deadline: impl Future<Output = ()>,
 ) -> BTreeMap<WillSubject, WillOutcome> {
     let (mut outcomes, mut sending) = (BTreeMap::new(), JoinSet::new());
     let places = Arc::new(Semaphore::new(MAX_CONCURRENT));
@@ -88,14 +83,14 @@ async fn send_all(
     // from files.
     let mut clients: BTreeMap<_, Result<_, String>> = BTreeMap::new();
     for (key, will) in wills {
-        let known = clients.entry(will.ca_file.clone());
-        let clients = known.or_insert_with_key(|file| {
-            authorities(file.as_ref()).map(|known| Arc::new(Clients::with_env_proxies(known)))
+        let entry = clients.entry(will.ca_file.clone());
+        let client = entry.or_insert_with_key(|file| {
+            authorities(file.as_ref()).map(|roots| Arc::new(Clients::with_env_proxies(roots)))
         });
-        let (clients, places) = (clients.clone(), places.clone());
+        let (client, places) = (client.clone(), places.clone());
         sending.spawn(async move {
-            let outcome = match clients {
-                Ok(clients) => send_will(&will, &clients, &places).await,
+            let outcome = match client {
+                Ok(client) => send_will(&will, &client, &places).await,
                 Err(why) => WillOutcome::Unsent(why),
             };
             (key, outcome)
@@ -108,7 +103,7 @@ async fn send_all(
     };
     select! {
         () = all => {}
-        () = hurry => {}
+        () = deadline => {}
     }
     outcomes
 }
@@ -137,8 +132,8 @@ async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) 
             Ok(answer) => match answer.status().as_u16() {
                 200 | 202 => return WillOutcome::Done,
                 404 if term.is_none() => return WillOutcome::Done,
-                // The lease was released before, or it expired and another candidate holds it. Or
-                // the member's blob is a newer one.
+                // The lease was already released, or another candidate holds it, or the member has
+                // written a newer sign of life.
                 404 | 409 | 412 => return WillOutcome::Superseded,
                 status @ (400..=407 | 410..=428 | 430..=499) => {
                     return WillOutcome::Refused(status);
@@ -149,11 +144,11 @@ async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) 
         };
         drop(place);
         sleep(pause.min(remaining)).await;
-        pause = LONGEST_PAUSE.min(2 * pause);
+        pause = MAX_PAUSE.min(2 * pause);
     }
 }
 
-/// Reads the authorities to trust in addition to the platform's.
+/// Reads the certificate authorities to trust in addition to the platform's.
 fn authorities(ca_file: Option<&OsString>) -> Result<RootCertificates, String> {
     let Some(file) = ca_file else { return Ok(RootCertificates::default()) };
     let read = fs::read(file).map_err(|error| error.to_string());
@@ -163,9 +158,9 @@ fn authorities(ca_file: Option<&OsString>) -> Result<RootCertificates, String> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum WillOutcome {
-    /// The lease was released, or the member's blob was deleted.
+    /// The lease was released, or the member's sign of life was deleted.
     Done,
-    /// The service reports another holder or none, or a newer version of the member's blob.
+    /// The service reports another holder or none, or a newer sign of life of the member.
     Superseded,
     /// The service refused the request with this status.
     Refused(u16),
@@ -242,15 +237,18 @@ impl WillReport {
                 )
             }
             None if self.is_work_over => format!(
-                "{lease} was not released before this process had to end; the others wait until it expires"
+                "{lease} was not released before this process had to end; the other candidates \
+                 wait until the lease expires"
             ),
             None => format!(
-                "some of its work could not be stopped, so {lease} is not released; the others wait until it expires"
+                "some of its work could not be stopped, so {lease} is not released; the other \
+                 candidates wait until the lease expires"
             ),
         }
     }
 
-    /// Describes the wills of a member, whose coordinating candidate is `coordinator`.
+    /// Describes the wills of a member. `coordinator` is the number of its candidate in the
+    /// coordinating election.
     fn describe_member(
         &self,
         coordinating: &str,
@@ -313,7 +311,8 @@ impl WillReport {
     fn describe_sign(&self, outcome: Option<&WillOutcome>) -> String {
         let why = match outcome {
             Some(WillOutcome::Done) => {
-                return "its sign of life was deleted, so the others take over its shares at once"
+                return "its sign of life was deleted, so the other members take over its shares \
+                        at once"
                     .to_owned();
             }
             Some(WillOutcome::Superseded) => {
@@ -324,8 +323,8 @@ impl WillReport {
             None => self.unsent_reason().to_owned(),
         };
         format!(
-            "its sign of life was not deleted{why}; the others take over its shares once it has been silent for too \
-             long"
+            "its sign of life was not deleted{why}; the other members take over its shares once it \
+             has been silent for too long"
         )
     }
 
@@ -342,7 +341,8 @@ impl WillOutcome {
             Self::Done => format!("{lease} was released, so another candidate can lead"),
             Self::Superseded => format!("{lease} was no longer held"),
             Self::Refused(status) => format!(
-                "the service refused to release {lease} with status {status}; the others wait until it expires"
+                "the service refused to release {lease} with status {status}; the other \
+                 candidates wait until the lease expires"
             ),
             Self::Unanswered(why) => {
                 format!("{lease} could not be released before it expired: {why}")
@@ -352,12 +352,13 @@ impl WillOutcome {
                  the release has"
             ),
             Self::Unsent(why) => format!(
-                "its last will (term {term}) was not sent, since {why}; the others wait until the lease expires"
+                "its last will (term {term}) was not sent, since {why}; the other candidates wait \
+                 until the lease expires"
             ),
         }
     }
 
-    /// Explains why a lease was not released, or a member's blob not deleted.
+    /// Explains why a lease was not released, or a sign of life not deleted.
     fn failure_reason(&self) -> String {
         match self {
             Self::Done | Self::Superseded => String::new(),
@@ -424,7 +425,7 @@ mod tests {
         let scene =
             scene(&[sign(), LEASE(1), LEASE(2), LEASE(3), LEASE(5), LEASE(6)].map(done), &[]);
         let expected = "all its processes have exited; the leases of shares 0–2, 9 were released; its sign of \
-                        life was deleted, so the others take over its shares at once";
+                        life was deleted, so the other members take over its shares at once";
         let other = "all its processes have exited, and its lease (term 7) was released, so another candidate \
                      can lead";
         assert_eq!(scene.lines(), [(ALL, expected.into()), ("jobs/else", other.into())]);
@@ -443,7 +444,7 @@ mod tests {
         let expected = "all its processes have exited; the leases of shares 0–1 were not released: the service \
                         refused with status 403; the leases of share 3 and the coordinating election were released; its sign of \
                         life was not deleted: its last write was never answered, or another process has the same \
-                        name; the others take over its shares once it has been silent for too long";
+                        name; the other members take over its shares once it has been silent for too long";
         let lines = scene.lines();
         assert_eq!(lines[0], (ALL, expected.into()));
         assert_eq!(lines[1], ("jobs/else", "it left no lease to release".into()));
@@ -457,7 +458,8 @@ mod tests {
     #[test]
     fn reason_for_unsent_wills_is_reported() {
         let mut scene = scene(&[], &[LEASE(0), LEASE(5), sign()]);
-        let suffix = "; the others take over its shares once it has been silent for too long";
+        let suffix =
+            "; the other members take over its shares once it has been silent for too long";
         let hurried = "before this process had to end";
         let expected = format!(
             "the leases of share 9 and the coordinating election were not released {hurried}; its sign of life was not deleted \

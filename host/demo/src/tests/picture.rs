@@ -150,8 +150,10 @@ fn a_frozen_leader_is_covered() {
     story.apply(ms(2_200), 0, Action::Freeze);
     let page_view = view_at(&story, 5_200);
     assert_eq!(page_view.leader, None);
+    let lines = text(&render_final(&page_view, ms(5_200)));
+    assert!(lines[1].starts_with("  anna   expired  ━━━"), "{}", lines[1]);
     let lane = &page_view.lanes[0];
-    assert_eq!((lane.state, &lane.hindered[..]), ("its validity has ended", &["frozen"][..]));
+    assert_eq!((lane.state, &lane.faults[..]), ("expired", &["frozen"][..]));
     assert_eq!(
         spans_of(&page_view, 0),
         [(Kind::Leads, 50, Some(13)), (Kind::LeaseRuns, 13, Some(9)), (Kind::Frozen, 30, None)]

@@ -174,7 +174,9 @@ fn a_table_for_a_narrow_terminal() {
     story.apply(ms(2_300), 0, Action::KillMachine);
     story.die(2_310, 0);
     story.elect(4_600, 1, 1015);
-    story.run_turn(6_000, 1, 1015);
+    story.run_turn(5_000, 1, 1015);
+    story.start_turn(6_000, 1, 1015);
+    story.end_turn(6_600, 1, 1015, 6_000, "failed");
     story.apply(ms(7_000), 1, Action::KillProcess);
     story.die(7_040, 1);
     story.elect(7_061, 2, 1016);
@@ -183,12 +185,12 @@ fn a_table_for_a_narrow_terminal() {
         "",
         "  term        leader  turns   ended",
         "  1000        anna        1   its machine died",
-        "  1015        ben         1   its process died",
+        "  1015        ben         2   its process died",
         "  1016        cleo        0   not yet",
         "",
         "  machine died, takeover    2.3 s  the failover window had to end",
         "  process died, takeover    61 ms  its supervisor released the lease",
-        "  turns run                     2  1 cut off",
+        "  turns run                     3  2 did not succeed",
         "  overlapping turns             0  by the endpoint that they call",
         "",
     ];

@@ -148,7 +148,7 @@ fn a_plan_round_trips() {
     let huge = Ok(SideAnswer::Content(huge.to_owned(), ETag("\"2\"".to_owned())));
     let (response, read_problem) = to_response(&StoreRequest::ReadPlan(None), "ada", vec![huge]);
     assert_eq!(response, StoreResponse::Unknown);
-    assert!(read_problem.unwrap().detail.contains("no leader writes such a plan"));
+    assert!(read_problem.unwrap().detail.contains("no coordinator writes such a plan"));
 }
 
 fn blob(suffix: &str, metadata: Vec<(String, String)>) -> ListedBlob {

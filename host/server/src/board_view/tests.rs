@@ -275,13 +275,13 @@ fn an_overview_row_shows_the_health_of_an_election() {
     let board = board();
     let line = |at| row(&board, NOW + seconds(at));
     let new = line(0);
-    assert_eq!((new.health, new.role, new.leader), (ElectionHealth::NotSeen, "undecided", None));
+    assert_eq!((new.health, new.role, new.leader), (ElectionHealth::Unknown, "undecided", None));
     assert_eq!(new.problem.as_deref(), Some("the storage account has not answered yet"));
 
     board.on_step(&report(Role::Undecided, &[Done]), NOW, NOW);
-    assert_eq!((line(0).health, line(0).problem), (ElectionHealth::NobodyLeads, None));
+    assert_eq!((line(0).health, line(0).problem), (ElectionHealth::NoLeader, None));
     board.on_step(&report(following(None), &[Declined]), NOW, NOW);
-    assert_eq!(line(0).health, ElectionHealth::Well);
+    assert_eq!(line(0).health, ElectionHealth::Healthy);
     board.on_step(&Report { turns: Some(nightly()), ..report(leading(), &[Done]) }, NOW, NOW);
     let failed = line(1);
     assert_eq!(
@@ -298,9 +298,9 @@ fn an_overview_row_shows_the_health_of_an_election() {
     board.on_step(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
     assert_eq!(line(5), failed);
     // The validity has expired.
-    assert_eq!(line(17).health, ElectionHealth::NobodyLeads);
+    assert_eq!(line(17).health, ElectionHealth::NoLeader);
     assert_eq!(line(17).role, "undecided");
-    assert_eq!(line(900).health, ElectionHealth::NotSeen, "the loop stands still");
+    assert_eq!(line(900).health, ElectionHealth::Unknown, "the loop stands still");
 }
 
 #[test]

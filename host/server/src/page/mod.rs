@@ -1,8 +1,9 @@
 //! The page at `/`: one self-contained file that shows an election live. With several elections,
 //! `/` is an overview, and `/?election=container/blob` is the page of one.
 //!
-//! The content security policy names the page's script and style by their hashes. The browser runs
-//! no others, so markup in a name could do nothing even if it were inserted as markup.
+//! The content security policy names the page's script and style by their hashes. The browser
+//! accepts no others, so a script in a candidate's name would not run even if the page inserted it
+//! as markup.
 
 mod overview;
 #[cfg(test)]
@@ -124,7 +125,7 @@ impl Source {
     }
 }
 
-/// Returns the current source of each election.
+/// Function that returns the current source of each election.
 type Sources = Arc<dyn Fn() -> Vec<Source> + Send + Sync>;
 
 #[derive(Clone)]
@@ -212,7 +213,7 @@ async fn events(State(state): State<PageState>, uri: Uri) -> Response<Body> {
     match (state.permits.try_acquire_owned(), source) {
         (Ok(permit), Some(source)) if !has_query_key(&uri, "overview") => stream(source, permit),
         (Ok(permit), _) => overview::stream(state.overview, permit),
-        (Err(_), _) => unavailable(&format!("{VIEWERS} viewers are watching, which is the limit")),
+        (Err(_), _) => unavailable(&format!("the limit of {VIEWERS} viewers is reached")),
     }
 }
 

@@ -2,8 +2,8 @@
 // ---- All elections of the process, a line each
 
 const MOST = 500; // More lines are slow to draw and to read; the search finds the others.
-const FARES = ["not-seen", "nobody-leads", "last-turn-failed", "well"];
-const WORDS = { "not-seen": "not ready", "nobody-leads": "nobody leads", "last-turn-failed": "last turn failed", well: "healthy" };
+const HEALTHS = ["unknown", "no-leader", "last-turn-failed", "healthy"];
+const WORDS = { "unknown": "not ready", "no-leader": "no leader", "last-turn-failed": "last turn failed", healthy: "healthy" };
 
 const known = new Map(); // Rows by election.
 const lines = new Map(); // Table lines by election, reused once made.
@@ -27,11 +27,11 @@ function take(event) {
 
 // Sorts by health, the worst first, then by name.
 function order(a, b) {
-  return FARES.indexOf(a.fares) - FARES.indexOf(b.fares) || byName.compare(a.election, b.election);
+  return HEALTHS.indexOf(a.health) - HEALTHS.indexOf(b.health) || byName.compare(a.election, b.election);
 }
 
 function matches(row, words) {
-  const text = [row.election, row.leader, row.role, row.outcome, WORDS[row.fares]].join(" ").toLowerCase();
+  const text = [row.election, row.leader, row.role, row.outcome, WORDS[row.health]].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
@@ -46,11 +46,11 @@ function show() {
 }
 
 function summarize() {
-  const of = (fares) => [...known.values()].filter((row) => row.fares === fares).length;
-  const parts = [["not-seen", "not ready"], ["nobody-leads", "without a leader"], ["last-turn-failed", "with a failed last turn"], ["well", "healthy"]];
-  const counted = parts.map(([fares, words]) => [of(fares), words]).filter(([count, words]) => count || words === "healthy");
+  const of = (health) => [...known.values()].filter((row) => row.health === health).length;
+  const parts = [["unknown", "not ready"], ["no-leader", "without a leader"], ["last-turn-failed", "with a failed last turn"], ["healthy", "healthy"]];
+  const counted = parts.map(([health, words]) => [of(health), words]).filter(([count, words]) => count || words === "healthy");
   write(byId("summary"), counted.map(([count, words]) => `${count} ${words}`).join(", "));
-  const failing = total - of("well");
+  const failing = total - of("healthy");
   document.title = failing ? `${failing} of ${total} need attention – Tenure` : `${total} elections – Tenure`;
 }
 
@@ -75,7 +75,7 @@ function makeLine(election) {
   link.href = `/?election=${encodeURIComponent(election)}`;
   name.append(link);
   line.append(name);
-  for (const kind of ["fares", "role", "leader", "last", "next"]) {
+  for (const kind of ["health", "role", "leader", "last", "next"]) {
     const cell = make("td", kind);
     cell.setAttribute("role", "cell");
     line.append(cell);
@@ -91,13 +91,13 @@ function showLine(row) {
   const line = lines.get(row.election);
   if (line.row === row) return line;
   line.row = row;
-  line.className = row.fares;
-  const [, fares, role, leader, last, next] = line.cells;
-  write(fares.firstChild, WORDS[row.fares]);
-  if (row.problem && fares.children.length === 1) fares.append(make("span", "why"));
-  if (fares.children.length > 1) write(fares.lastChild, row.problem ?? "");
+  line.className = row.health;
+  const [, health, role, leader, last, next] = line.cells;
+  write(health.firstChild, WORDS[row.health]);
+  if (row.problem && health.children.length === 1) health.append(make("span", "why"));
+  if (health.children.length > 1) write(health.lastChild, row.problem ?? "");
   write(role, row.role);
-  write(leader, row.leader ? `${row.leader}, term ${row.term}` : row.unseen ? "not known" : "nobody");
+  write(leader, row.leader ? `${row.leader}, term ${row.term}` : row.unseen ? "not known" : "none");
   // A leader without a schedule runs no turns, for example a share.
   write(last.firstChild, row.outcome ?? (row.unseen || (row.term && !row.schedule) ? "–" : "none yet"));
   last.title = row.took_ms === null ? "" : `after ${brief(row.took_ms)}`;

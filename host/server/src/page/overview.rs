@@ -28,7 +28,6 @@ pub(crate) struct Row {
     /// `container/blob`.
     pub election: String,
     /// Health of the election. The page sorts the rows by it.
-    #[serde(rename = "fares")]
     pub health: ElectionHealth,
     /// The role of this candidate, in one word.
     pub role: &'static str,
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_lines_come_first_and_then_those_that_changed() {
+    async fn all_rows_come_first_and_then_those_that_changed() {
         let (term, rows_made) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
         let source = |number: usize| {
             let (term, rows_made) = (term.clone(), rows_made.clone());
@@ -232,11 +231,11 @@ mod tests {
             assert_eq!(next["rows"][0]["election"], "jobs/9");
         }
         // Without a change, an empty event is sent.
-        let silent = Instant::now();
-        let beat = next_event(&mut first_viewer).await;
-        assert_eq!(beat["rows"], Value::Array(Vec::new()));
-        let beat = MAX_SPACING;
-        assert!((beat..beat + ROW_MAX_AGE).contains(&silent.elapsed()), "{:?}", silent.elapsed());
+        let started_at = Instant::now();
+        let empty = next_event(&mut first_viewer).await;
+        assert_eq!(empty["rows"], Value::Array(Vec::new()));
+        let silence = started_at.elapsed();
+        assert!((MAX_SPACING..MAX_SPACING + ROW_MAX_AGE).contains(&silence), "{silence:?}");
         // The stream ends and releases its permit.
         drop(second_viewer);
         while first_viewer.body_mut().frame().await.is_some() {}

@@ -8,10 +8,10 @@ let announced;
 
 function show() {
   const { leader, unseen } = view;
-  const nobody = unseen ? "Not known" : "Nobody leads";
-  document.title = `${leader ? `${leader.name} leads` : nobody} – Tenure`;
+  const noLeader = unseen ? "Not known" : "No leader";
+  document.title = `${leader ? `${leader.name} leads` : noLeader} – Tenure`;
   write(byId("election"), view.election);
-  write(byId("leader"), leader ? leader.name : nobody);
+  write(byId("leader"), leader ? leader.name : noLeader);
   write(byId("term"), leader ? `term ${leader.term}` : "");
   announce(leader);
   showMeter();
@@ -22,14 +22,14 @@ function show() {
   showTable();
   showNotes(byId("problems"), view.problems, "None.");
   showNotes(byId("changes"), view.changes, "None yet.");
-  byId("told-by").hidden = !view.told_by;
-  write(byId("teller"), view.told_by ?? "");
+  byId("reported-by").hidden = !view.reported_by;
+  write(byId("reporter"), view.reported_by ?? "");
   frame();
 }
 
 function announce(leader) {
-  const nobody = view.unseen ? "Who leads is not known." : "Nobody leads at the moment.";
-  const sentence = leader ? `${leader.name} leads, with term ${leader.term}.` : nobody;
+  const noLeader = view.unseen ? "The leader is not known." : "There is no leader at the moment.";
+  const sentence = leader ? `${leader.name} leads, with term ${leader.term}.` : noLeader;
   if (sentence !== announced) write(byId("announcer"), sentence);
   announced = sentence;
 }
@@ -85,7 +85,7 @@ function showNotes(list, notes, none) {
 }
 
 function stateOf(lane) {
-  return [lane.state, ...lane.hindered].join(", ");
+  return [lane.state, ...lane.faults].join(", ");
 }
 
 function showTable() {

@@ -72,7 +72,7 @@ async fn the_first_event_is_a_view_and_the_33rd_viewer_is_turned_away_until_one_
     }
     let response = get(&mut app, "/events").await;
     assert_eq!(response.status(), 503);
-    assert!(text(response).await.contains("32 viewers are watching"));
+    assert!(text(response).await.contains("the limit of 32 viewers is reached"));
     viewers.pop();
     assert_eq!(get(&mut app, "/events").await.status(), 200);
 }

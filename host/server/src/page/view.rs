@@ -34,7 +34,7 @@ pub struct View {
     /// `container/blob`.
     pub election: String,
     /// The candidate that reports this. `None` if the view covers all candidates.
-    pub told_by: Option<String>,
+    pub reported_by: Option<String>,
     /// The leader, if it is known.
     pub leader: Option<Leader>,
     /// True if the leader is unknown. The storage account does not answer, no request was sent yet,
@@ -48,8 +48,8 @@ pub struct View {
     pub vacancy: Option<Validity>,
     /// The time that the lanes show.
     pub window_ms: u64,
-    /// The age from which on the observations are complete. Before, this process had not started,
-    /// or it has dropped the observations. `None` if the view has all of them.
+    /// The age up to which the observations are complete. Earlier, this process had not started, or
+    /// it has dropped the observations. `None` if the view has all of them.
     pub began_ms: Option<u64>,
     /// The candidates, in the order in which they are shown.
     pub lanes: Vec<Lane>,
@@ -65,8 +65,7 @@ pub struct View {
     pub changes: Vec<Note>,
     /// The problems, the newest first.
     pub problems: Vec<Note>,
-    /// The number of turns that overlapped another, followed one of a later term, or repeated a
-    /// slot, if they are counted.
+    /// The number of turns that began while another one ran, if they are counted.
     pub overlapping: Option<usize>,
     /// The commands that an operator may copy. `None` if the page shows none.
     pub commands: Option<Commands>,
@@ -144,7 +143,7 @@ pub struct Lane {
     /// Its state in a few words.
     pub state: &'static str,
     /// Its impairments, in a word or two each.
-    pub hindered: Vec<&'static str>,
+    pub faults: Vec<&'static str>,
     /// The number of requests that it sent in the last minute, if they are counted.
     pub requests_per_minute: Option<usize>,
     /// Its states by time.
@@ -219,7 +218,7 @@ pub struct Note {
     pub text: String,
 }
 
-/// Counts the requests of the last minute, up to 600.
+/// Counter of the requests in the last minute, up to 600.
 #[derive(Debug, Default)]
 pub struct Rate(VecDeque<Duration>);
 

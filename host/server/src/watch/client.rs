@@ -25,7 +25,8 @@ use tokio::time::{Instant, sleep, timeout};
 /// Maximum number of leaders that a process watches at a time. Further leaders are polled.
 const MAX_WATCHED: usize = 32;
 
-/// Maximum number of them at one address, whose server shares its permits among all clients.
+/// Maximum number of watched leaders at one address, whose server shares its permits among all
+/// clients.
 const MAX_WATCHED_PER_ADDRESS: usize = 12;
 
 /// Maximum time until the response to a request begins.
@@ -55,8 +56,8 @@ const MAX_CHANGES: u32 = 16;
 /// Maximum number of remembered addresses that could not be watched.
 const MAX_REPORTED: usize = 64;
 
-/// Watches the leaders of a process's candidates, so that followers notice a change before their
-/// next poll.
+/// Watcher of the leaders that a process's candidates follow. With it, a follower notices a change
+/// before its next poll.
 pub struct Watcher {
     clients: Clients,
     permits: Semaphore,
@@ -94,7 +95,8 @@ impl Watcher {
     }
 
     /// Watches the leader that the candidate of `board` follows, and notifies `hints` of changes.
-    /// Calls `warn` once for each address that cannot be watched. Runs until it is dropped.
+    /// Calls `warn` once for each address that cannot be watched. Returns only if the board is
+    /// closed.
     pub async fn run(&self, board: Arc<Board>, hints: Arc<Notify>, warn: impl Fn(String)) {
         let mut changed = board.changes();
         let mut warned = BTreeSet::new();
@@ -231,7 +233,7 @@ struct Signal {
 /// The signal of an unchanged leader.
 const UNCHANGED: Signal = Signal { leads: true, hands_over: false, released: false };
 
-/// Reads one stream, which may come from any server.
+/// Reader of one stream, which may come from any server.
 struct Reader<'a> {
     leader: &'a FollowedLeader,
     election: &'a str,

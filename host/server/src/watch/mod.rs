@@ -167,16 +167,16 @@ pub(super) fn router(roster: Roster) -> Router {
 }
 
 async fn serve_updates(
-    State(WatchState { roster, permits: places }): State<WatchState>,
+    State(WatchState { roster, permits }): State<WatchState>,
     uri: Uri,
 ) -> Response<Body> {
     let entry = match select_entry(&roster.entries(), &uri).cloned() {
         Ok(entry) => entry,
         Err(refusal) => return *refusal,
     };
-    match places.try_acquire_owned() {
-        Ok(place) => stream(entry.board.clone(), entry.clock.clone(), place),
-        Err(_) => unavailable(&format!("{MAX_WATCHERS} others are watching, which is the limit")),
+    match permits.try_acquire_owned() {
+        Ok(permit) => stream(entry.board.clone(), entry.clock.clone(), permit),
+        Err(_) => unavailable(&format!("the limit of {MAX_WATCHERS} watchers is reached")),
     }
 }
 
@@ -208,14 +208,13 @@ impl Reader {
         loop {
             self.changed.mark_unchanged();
             let (mut update, until) = StatusUpdate::snapshot(&self.board, &self.clock);
-            let is_same = self.last_sent.as_ref().is_some_and(|(sent_news, sent_until)| {
+            let is_same = self.last_sent.as_ref().is_some_and(|(sent, sent_until)| {
                 // The time left always differs, so the end of the validity is compared instead.
-                let (valid_for_ms, valid_until) =
-                    (sent_news.valid_for_ms, sent_news.valid_until.clone());
+                let (valid_for_ms, valid_until) = (sent.valid_for_ms, sent.valid_until.clone());
                 let outlook = update.outlook.without_relative_times();
                 let timeless =
                     StatusUpdate { valid_for_ms, valid_until, outlook, ..update.clone() };
-                *sent_until == until && *sent_news == timeless
+                *sent_until == until && *sent == timeless
             });
             if !is_same {
                 let text = serde_json::to_string(&update.with_outlook()).ok();

@@ -56,6 +56,18 @@ async fn tls_goes_through_a_tunnel_of_the_proxy() {
 }
 
 #[tokio::test]
+async fn clients_with_other_root_certificates_keep_their_proxies() {
+    let server = server().await;
+    let proxies =
+        Proxies::from_variables(|name| (name == "HTTPS_PROXY").then(|| "proxy.test:1".to_owned()));
+    let clients = Arc::new(Clients::with_proxies(proxies, RootCertificates::default()));
+    let authorities = RootCertificates::from_pem(server.authority.as_bytes()).unwrap();
+    let clients = clients.with_root_certificates(authorities);
+    let proxy = clients.proxy(&"https://account.test/".parse().unwrap()).unwrap();
+    assert_eq!(proxy.map(|proxy| proxy.address), Some("http://proxy.test:1".to_owned()));
+}
+
+#[tokio::test]
 async fn loopback_has_no_proxy() {
     let server = server().await;
     let (proxy, heads) = proxy(server.address).await;

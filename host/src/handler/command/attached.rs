@@ -70,7 +70,8 @@ impl AttachedCommand {
         let _ = self.stage.subscribe().wait_for(|stage| *stage == Stage::Waiting).await;
     }
 
-    /// Waits until all processes of the command have exited.
+    /// Waits until all processes of the command have exited, or it could not be started. Never
+    /// completes if the run was cancelled.
     pub async fn wait(&self) -> CommandEnd {
         let mut stage = self.stage.subscribe();
         let finished = stage.wait_for(|stage| matches!(stage, Stage::Finished(_))).await;

@@ -41,19 +41,21 @@ use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _, shared};
 use tenure_core::{Share, Turn};
 use tenure_supervisor::{
-    KILL_SLACK, Link, Program, STOP_TIME, Visibility, has_supervisor_main, visibility,
+    KILL_SLACK, Link, MIN_STOP_TIME, Program, STOP_TIME, Visibility, has_supervisor_main,
+    visibility,
 };
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 
-/// Settings of a command other than its turns.
+/// Settings of a command for all its turns.
 pub struct CommandSettings {
     /// Variables to set. The command also inherits the variables of this process, except the
     /// election's.
     pub env: Vec<(String, String)>,
-    /// Time from SIGTERM to the end of leadership, and from the time limit to SIGKILL.
+    /// Time from SIGTERM to the end of leadership, and from the time limit to SIGKILL. Before the
+    /// end of leadership, a shorter time than 550 ms counts as 550 ms.
     pub stop_time: Duration,
-    /// Called with each line of output, up to the same limit as for a component. An attached
+    /// Called with each line of output, within the same limits as for a component. An attached
     /// command writes to the streams of this process instead.
     pub output: LineSink,
     /// Attaches the command to the streams and signals of this process, for one run.
@@ -63,7 +65,7 @@ pub struct CommandSettings {
     pub supervisor: Option<Arc<Link>>,
 }
 
-/// A stop time of 3 s; lines go to standard output and standard error of this process.
+/// Uses a stop time of 3 s. Lines go to standard output and standard error of this process.
 impl Default for CommandSettings {
     fn default() -> Self {
         let output: LineSink = Arc::new(|stream, line| {
@@ -82,8 +84,10 @@ impl Default for CommandSettings {
 /// left.
 type EndOrphans = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Returns `None` if the supervisor could never respond, because its list of children is
-/// incomplete.
+/// Returns the function that ends orphans through `supervisor`.
+///
+/// Returns `None` if there is no supervisor, or if its list of children is incomplete, so that it
+/// could never respond.
 fn end_orphans(supervisor: Option<Arc<Link>>, visibility: Visibility) -> Option<EndOrphans> {
     let link = supervisor.filter(|_| visibility == Visibility::All)?;
     Some(Arc::new(move || {
@@ -139,12 +143,10 @@ impl CommandHandler {
     /// Fails if no program is named, or it does not exist or is not executable. Also fails if
     /// `main` does not call [`supervisor_main`](crate::supervisor_main).
     pub fn new(command: &[OsString], settings: CommandSettings) -> Result<Self, NotRunnable> {
+        let (name, arguments) = command.split_first().ok_or(NotRunnable::NoProgram)?;
         if !has_supervisor_main() {
             return Err(NotRunnable::NoSupervisor);
         }
-        let Some((name, arguments)) = command.split_first() else {
-            return Err(NotRunnable::Missing);
-        };
         let variables = base_variables(std::env::vars_os(), settings.env.clone());
         // The last variable of a name wins.
         let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
@@ -186,7 +188,7 @@ impl CommandHandler {
             signals,
             end_orphans: self.end_orphans.clone(),
         };
-        // Dropping this with the future orders the kill.
+        // Dropping `_stop` together with this future orders the kill.
         let (_stop, stopped) = oneshot::channel();
         let is_running = self.is_running.clone();
         is_running.send_replace(true);
@@ -227,6 +229,11 @@ impl Handler for CommandHandler {
             // Cannot fail: the sender is a field of `self`.
             let _ = self.is_running.subscribe().wait_for(|is_running| !is_running).await;
         })
+    }
+
+    /// Returns the stop time: the command of a leaving candidate gets SIGTERM at once.
+    fn grace(&self) -> Duration {
+        self.stop_time.max(MIN_STOP_TIME)
     }
 
     fn overtime(&self) -> Duration {
@@ -281,6 +288,9 @@ fn turn_variables(turn: &Turn, now: DateTime<Utc>, time_left: Duration) -> Varia
 /// Reason why a program cannot be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotRunnable {
+    /// The command has no words.
+    #[error("the command is empty")]
+    NoProgram,
     /// There is no file at that path.
     #[error("there is no such file")]
     Missing,
@@ -288,15 +298,15 @@ pub enum NotRunnable {
     #[error("no directory of PATH holds a program of this name")]
     NotOnPath,
     /// The path is not a file, or the file is not executable.
-    #[error("this may not be executed")]
+    #[error("the program is not an executable file")]
     NotExecutable,
     /// `main` does not begin with [`supervisor_main`](crate::supervisor_main).
     #[error("`tenure::supervisor_main()` is not the first statement of this program's `main`")]
     NoSupervisor,
 }
 
-/// Returns the path of `program`. A name without a slash is looked up in `path`, and the first
-/// executable file wins.
+/// Returns the path of `program`. A name without a slash is looked up in the folders of `path`, and
+/// the first executable file wins.
 ///
 /// # Errors
 ///
@@ -309,7 +319,7 @@ fn resolve_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Not
         return check_executable(&file).map(|()| file);
     }
     let mut problem = NotRunnable::NotOnPath;
-    for folder in std::env::split_paths(path.unwrap_or_default()) {
+    for folder in search_folders(path.unwrap_or_default()) {
         let file = folder.join(program);
         match check_executable(&file) {
             Ok(()) => return std::path::absolute(&file).map_err(|_| NotRunnable::Missing),
@@ -320,6 +330,14 @@ fn resolve_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Not
         }
     }
     Err(problem)
+}
+
+/// Returns the folders of a `PATH`.
+///
+/// To POSIX an empty entry is the working directory. It is skipped, because a missing value or an
+/// extra colon must not make a handler run a file of that directory.
+fn search_folders(path: &OsStr) -> impl Iterator<Item = PathBuf> {
+    std::env::split_paths(path).filter(|folder| !folder.as_os_str().is_empty())
 }
 
 fn check_executable(file: &Path) -> Result<(), NotRunnable> {
@@ -423,6 +441,13 @@ mod program_lookup_tests {
         assert_eq!(direct("first"), Err(NotRunnable::NotExecutable));
         assert_eq!(direct("third"), Err(NotRunnable::Missing));
     }
+
+    #[test]
+    fn an_empty_entry_of_path_is_skipped() {
+        let folders = |path: &str| search_folders(OsStr::new(path)).collect::<Vec<_>>();
+        assert_eq!(folders(":/bin::.:"), [Path::new("/bin"), Path::new(".")]);
+        assert_eq!(folders(""), [] as [PathBuf; 0]);
+    }
 }
 
 #[cfg(test)]
@@ -433,6 +458,33 @@ mod tests {
     fn a_program_without_supervisor_main_runs_no_commands() {
         let handler = CommandHandler::new(&["true".into()], CommandSettings::default());
         assert_eq!(handler.unwrap_err(), NotRunnable::NoSupervisor);
+    }
+
+    #[test]
+    fn an_empty_command_names_no_program() {
+        let handler = CommandHandler::new(&[], CommandSettings::default());
+        assert_eq!(handler.unwrap_err(), NotRunnable::NoProgram);
+    }
+
+    #[test]
+    fn the_grace_period_is_the_stop_time() {
+        let grace = |stop_time| {
+            let program =
+                Program { file: "/bin/true".into(), name: "true".into(), arguments: vec![] };
+            let lines = HandlerLines::new(None, BootClock::new().handle());
+            let handler = CommandHandler {
+                program,
+                variables: Vec::new(),
+                stop_time,
+                lines,
+                is_running: watch::Sender::new(false),
+                attached: None,
+                end_orphans: None,
+            };
+            handler.grace()
+        };
+        assert_eq!(grace(STOP_TIME), STOP_TIME);
+        assert_eq!(grace(Duration::ZERO), MIN_STOP_TIME);
     }
 
     #[test]

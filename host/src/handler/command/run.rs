@@ -107,15 +107,15 @@ impl Run {
         };
         let launch = (self.program, self.variables);
         let started = start(&launch.0, &launch.1, self.stop_time, is_attached);
-        // The command starts once its supervisor has received the end of leadership. A failure
-        // before that starts nothing. A failure after the write drops the socket, so the supervisor
-        // kills what it has started; the turn still counts as not started.
-        let started = started.and_then(|(supervisor, mut socket)| {
+        let started = started.and_then(|(supervisor, socket)| {
+            let mut writer = socket.try_clone()?;
+            let socket = UnixStream::from_std(socket)?;
             let limit = self.limit.map(|limit| to_line(&Order::Limit(limit))).unwrap_or_default();
             let bounds = limit + &to_line(&Order::Until(on_shared_clock(&supervised.lease)));
-            // Cannot block: the buffer of a new socket is empty.
-            socket.write_all(bounds.as_bytes())?;
-            Ok((supervisor, UnixStream::from_std(socket)?))
+            // The command starts once its supervisor has received the end of leadership. So nothing
+            // may fail after this write. It cannot block: the buffer of a new socket is empty.
+            writer.write_all(bounds.as_bytes())?;
+            Ok((supervisor, socket))
         });
         let (mut supervisor, socket) = match started {
             Ok(started) => started,
@@ -141,8 +141,8 @@ impl Run {
 }
 
 impl SupervisedCommand {
-    /// Controls the command until the supervisor's last report. Returns `None` if no further report
-    /// can be read: normally because the supervisor has ended without a last one.
+    /// Controls the command until the supervisor's last report. Returns `None` if the supervisor
+    /// has ended without a last one.
     async fn listen(
         &mut self,
         socket: UnixStream,
@@ -166,7 +166,8 @@ impl SupervisedCommand {
             select! {
                 biased;
                 report = reports.next_line() => {
-                    match report.ok().flatten().and_then(|line| from_line(&line)) {
+                    let Ok(Some(line)) = report else { return None };
+                    match from_line(&line) {
                         Some(Report::Started(group)) => self.group = Pid::from_raw(group),
                         Some(Report::NotStarted(problem)) => {
                             return Some(RunOutcome::NotStarted(problem));
@@ -175,7 +176,8 @@ impl SupervisedCommand {
                             let stopped = gone.stopped || self.is_overdue || is_stopping;
                             return Some(RunOutcome::Finished(CommandExit { stopped, ..gone }));
                         }
-                        None => return None,
+                        // The supervisor may have died while writing. Its end follows then.
+                        None => {}
                     }
                 }
                 _ = &mut *stop, if !is_stopping => {
@@ -254,15 +256,15 @@ impl SupervisedCommand {
     }
 }
 
-/// Returns true if a process with the command's id is in the session of this process. It is taken
-/// for the command, in whatever group. A command that started a session counts as dead.
+/// Returns true if a process with the command's id is in the session of this process, in any group.
+/// A command that started its own session counts as dead.
 ///
-/// A process of another session that reuses the id is not taken for the command. Commands of other
-/// turns of this process have the same session, so one that reused the id would be.
+/// An unrelated process that reuses the id is usually in another session, and does not count. A
+/// command of another turn of this process is in the same session, and would count.
 fn is_command_alive(command: Pid) -> bool {
     let command = unistd::Pid::from_raw(command.as_raw_nonzero().get());
-    // From `nix`, because `rustix` cannot represent the session 0, which stands for a session from
-    // outside the container. This process and its command then both have it.
+    // Uses `nix`, because `rustix` cannot represent the session 0. This process and its command
+    // both have that session if theirs was created outside the container.
     getsid(Some(command)).is_ok_and(|session| Ok(session) == getsid(None))
 }
 

@@ -259,6 +259,26 @@ fn names_of_metadata_keep_their_case() {
     assert_eq!((only.header("x-ms-meta-OwnerName"), only.body.len()), (Some("Ada"), 0));
 }
 
+/// Only Get Blob and Get Blob Properties support several conditions and lists of ETags.
+#[test]
+fn a_read_of_metadata_takes_one_condition() {
+    let mut store = store();
+    let etag = put(&mut store, "blob", &[], "x").header("etag").unwrap().to_owned();
+    let (list, two) =
+        (format!("{etag}, \"0x1\""), [("If-Match", &*etag), ("If-None-Match", "0x1")]);
+    let metadata = format!("{BOX}/blob?comp=metadata");
+    for (headers, expected) in [
+        (&[("If-Match", &*list)][..], (400, Some("InvalidHeaderValue"))),
+        (&two, (400, Some("MultipleConditionHeadersNotSupported"))),
+        (&[("If-Match", "0x1")], (412, Some("ConditionNotMet"))),
+        (&[("If-None-Match", &*etag)], (304, Some("ConditionNotMet"))),
+        (&[("If-Match", &*etag)], (200, None)),
+    ] {
+        let answer = send_signed(&mut store, "GET", &metadata, headers, "");
+        assert_eq!(status_and_code(&answer), expected, "{headers:?}");
+    }
+}
+
 #[test]
 fn containers_are_listed_in_pages() {
     let mut store = store();

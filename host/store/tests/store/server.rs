@@ -5,8 +5,8 @@ use std::sync::{Arc, Barrier};
 
 use tenure_azure::encoding;
 use tenure_store::{
-    Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY, Request, Service, Store, Verb, run,
-    system_clock,
+    Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY, OperationKind, Request, Service, Store,
+    run, system_clock,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -74,7 +74,10 @@ async fn of_sixteen_at_once_one_wins() {
         answers[1..].iter().all(|answer| *answer == (409, Some("LeaseAlreadyPresent".to_owned()))),
         "{answers:?}"
     );
-    assert_eq!(store.with(|service| service.log().count_with_status(Verb::Acquire, 409)), 15);
+    assert_eq!(
+        store.with(|service| service.log().count_with_status(OperationKind::Acquire, 409)),
+        15
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

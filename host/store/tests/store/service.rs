@@ -1,6 +1,6 @@
 //! The embedded store's behaviour besides leases.
 
-use tenure_store::{LeaseState, Request, Response, Verb};
+use tenure_store::{LeaseState, OperationKind, Request, Response};
 
 use super::script::{Scene, id};
 use super::send::{Direct, Transport};
@@ -135,11 +135,18 @@ fn the_log_has_every_handled_request() {
         .run("put; acquire id=A; !acquire id=B; renew id=A; wait 3; head auth=wrong-key");
     let log = wire.service.log();
     assert_eq!(
-        (log.total(), log.count(Verb::Acquire), log.count_with_status(Verb::Acquire, 409)),
+        (
+            log.total(),
+            log.count(OperationKind::Acquire),
+            log.count_with_status(OperationKind::Acquire, 409)
+        ),
         (6, 2, 1)
     );
     let last = log.entries().next_back().unwrap();
-    assert_eq!((last.verb, last.method.as_str(), last.status), (Verb::HeadBlob, "HEAD", 403));
+    assert_eq!(
+        (last.verb, last.method.as_str(), last.status),
+        (OperationKind::HeadBlob, "HEAD", 403)
+    );
     assert_eq!(last.code, Some("AuthenticationFailed"));
     assert_eq!((last.container.as_str(), last.blob.as_str()), ("leases", "blob"));
     assert_eq!(last.at, wire.now().elapsed);

@@ -19,7 +19,7 @@ use super::{Violation, violation};
 ///
 /// Its leader does not know its poll interval, and waits at least for the longest poll.
 const COME_TIMEOUT: Millis = 10_000;
-const LONGEST_POLL: Millis = 60_000;
+const MAX_POLL: Millis = 60_000;
 const COME_REQUESTS: Millis = 6;
 
 /// Requests until the successor is named: a renewal, a record write that was decided before, a read
@@ -33,9 +33,9 @@ const GIVING_REQUESTS: Millis = 4;
 /// Requests after the timeout: the leader may wait for a response. Then it renews or removes the
 /// name from the record, and sends two background requests, before it reports.
 ///
-/// Each takes at most a request's timeout, or [`LONGEST_BACKGROUND`].
+/// Each takes at most a request's timeout, or [`MAX_BACKGROUND`].
 const REPORT_REQUESTS: Millis = 4;
-const LONGEST_BACKGROUND: Millis = 3_000;
+const MAX_BACKGROUND: Millis = 3_000;
 
 /// Time for the work to end once the successor, or a lease, came, and twice that if the successor
 /// returns.
@@ -52,14 +52,14 @@ const MAX_ANNOUNCEMENT_AGE: Millis = 13_000;
 /// Share of that for requests; longer if six requests, each like the read that showed the
 /// announcement, take longer.
 ///
-/// [`LONGEST_ANNOUNCEMENT_AGE`] limits the total.
+/// [`MAX_SLOW_ANNOUNCEMENT_AGE`] limits the total.
 const REQUEST_ALLOWANCE: Millis = 3_000;
-const LONGEST_ANNOUNCEMENT_AGE: Millis = MAX_ANNOUNCEMENT_AGE + 21_000;
+const MAX_SLOW_ANNOUNCEMENT_AGE: Millis = MAX_ANNOUNCEMENT_AGE + 21_000;
 
 /// Share of that since the announcement was read; longer if three requests like the read take
 /// longer.
 const READ_ALLOWANCE: Millis = 2_000;
-const LONGEST_READ_ALLOWANCE: Millis = 8_000;
+const MAX_READ_ALLOWANCE: Millis = 8_000;
 
 /// Time that the lease is offered to a successor; longer if that is too short for the last write of
 /// the record and one request.
@@ -168,7 +168,7 @@ impl Order<'_> {
 
     /// Returns the leader's timeout for the successor to come, without the time of requests.
     fn come_timeout(&self) -> Millis {
-        on_slow_clock(LONGEST_POLL.max(2 * self.periods().poll) + COME_TIMEOUT)
+        on_slow_clock(MAX_POLL.max(2 * self.periods().poll) + COME_TIMEOUT)
     }
 
     /// Returns the longest time that any candidate takes to come as successor, without the time of
@@ -196,7 +196,7 @@ impl Order<'_> {
         let named_at = self.named_at(if_never_named).map(|(at, took)| {
             at.max(self.at) + self.come_timeout() + on_slow_clock(COME_REQUESTS * took)
         });
-        let report_time = REPORT_REQUESTS * self.periods().timeout.max(LONGEST_BACKGROUND);
+        let report_time = REPORT_REQUESTS * self.periods().timeout.max(MAX_BACKGROUND);
         if_never_named.max(named_at.unwrap_or(0))
             + on_slow_clock(self.longest_wait())
             + COME_REQUESTS * self.periods().timeout
@@ -470,20 +470,20 @@ fn is_not_ready(history: &History, candidate: CandidateId, at: Millis) -> bool {
             && at < *until
             && !spans.iter().any(|(_, end)| (*from..at).contains(end))
     });
-    let was_reachable = !between(history, at.saturating_sub(2 * LONGEST_SUSPENSION), at)
-        .iter()
-        .any(|entry| match entry.event {
+    let was_reachable = !between(history, at.saturating_sub(2 * MAX_SUSPENSION), at).iter().any(
+        |entry| match entry.event {
             HistoryEvent::Paused(victim) | HistoryEvent::Resumed(victim) => victim == candidate,
             HistoryEvent::FaultInjected(Fault::SettingsSpoilt | Fault::SecretSpoilt, victim, _) => {
                 victim.is_none_or(|victim| victim == candidate)
             }
             _ => false,
-        });
+        },
+    );
     knows_not_ready && was_reachable
 }
 
 /// Longest time that a process is not ready: two leases.
-const LONGEST_SUSPENSION: Millis = 120_000;
+const MAX_SUSPENSION: Millis = 120_000;
 
 fn check_changes(history: &History) -> Vec<Violation> {
     let mut announced_at: BTreeMap<u128, Millis> = BTreeMap::new();
@@ -584,11 +584,10 @@ fn check_changes(history: &History) -> Vec<Violation> {
                         let took = announcement_reads[candidate].2;
                         let max_age = MAX_ANNOUNCEMENT_AGE - REQUEST_ALLOWANCE
                             + REQUEST_ALLOWANCE.max(6 * took);
-                        let read_allowance = READ_ALLOWANCE
-                            .max((3 * took).min(LONGEST_READ_ALLOWANCE))
-                            - READ_ALLOWANCE;
+                        let read_allowance =
+                            READ_ALLOWANCE.max((3 * took).min(MAX_READ_ALLOWANCE)) - READ_ALLOWANCE;
                         let max_age =
-                            on_slow_clock(max_age.min(LONGEST_ANNOUNCEMENT_AGE) + read_allowance);
+                            on_slow_clock(max_age.min(MAX_SLOW_ANNOUNCEMENT_AGE) + read_allowance);
                         let most = max_age + four_round_trips(history).max(2 * took);
                         let is_too_old = |age| age > most;
                         // A foreign writer may take the lease too: this check cannot see what it

@@ -6,7 +6,7 @@
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{CandidateId, Entry, History, HistoryEvent, Written};
-use super::super::plan::{COOL_DOWN, LONGEST_COOL_DOWN};
+use super::super::plan::{COOL_DOWN, MAX_COOL_DOWN};
 use super::super::world::Millis;
 use super::fault_periods::{ends_leadership, on_slow_clock};
 use super::{Violation, violation};
@@ -226,7 +226,7 @@ fn check_cool_downs(history: &History) -> Vec<Violation> {
                 // The cool-down is drawn between half and all of a period that doubles each time.
                 // The clock may be 1 % fast.
                 let least =
-                    ((COOL_DOWN * SECOND) << failure_count[candidate]).min(LONGEST_COOL_DOWN) / 2;
+                    ((COOL_DOWN * SECOND) << failure_count[candidate]).min(MAX_COOL_DOWN) / 2;
                 cool_down_until[candidate] = if clock_set_at[candidate] < failed_step_at {
                     failed_step_at + least - least / 50
                 } else {

@@ -19,7 +19,7 @@
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{CandidateId, Entry, History, HistoryEvent, SentRequest, Win, Written};
-use super::super::plan::LONGEST_COOL_DOWN;
+use super::super::plan::MAX_COOL_DOWN;
 use super::super::world::Millis;
 use super::fault_periods::on_slow_clock;
 use super::terms::record_lost_between;
@@ -352,7 +352,7 @@ fn is_backing_off(history: &History, candidate: CandidateId, at: Millis, until: 
         let has_led = || wins.iter().any(|win| win.lease == request.lease);
         request.candidate == candidate
             && matches!(request.step, Step::Release | Step::HandOver)
-            && entry.at + if has_led() { backoff } else { LONGEST_COOL_DOWN } >= at
+            && entry.at + if has_led() { backoff } else { MAX_COOL_DOWN } >= at
     })
 }
 
@@ -368,7 +368,7 @@ fn is_alive(history: &History, candidate: CandidateId, from: Millis, until: Mill
             HistoryEvent::TurnFailed(failed)
                 if failed == candidate
                     && *at <= until
-                    && at + LONGEST_COOL_DOWN + takeover_bound(history) >= from =>
+                    && at + MAX_COOL_DOWN + takeover_bound(history) >= from =>
             {
                 return false;
             }

@@ -8,7 +8,7 @@ use super::super::world::Millis;
 use super::faults::{Ambush, Moment, Target, Timed};
 use super::machines::Machine;
 use super::traits::{Trait, Traits};
-use super::{Beginning, Class, EPOCH, LONGEST_COOL_DOWN, Latency, Plan, SECOND};
+use super::{Beginning, Class, EPOCH, Latency, MAX_COOL_DOWN, Plan, SECOND};
 
 /// Rules for slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Plan {
             ambushes,
             timed,
             calm,
-            finale: calm + LONGEST_COOL_DOWN + 40 * SECOND,
+            finale: calm + MAX_COOL_DOWN + 40 * SECOND,
             final_duration: FINAL_DURATION,
         }
     }

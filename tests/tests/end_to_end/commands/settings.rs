@@ -44,8 +44,8 @@ fn unrunnable_command_is_reported_before_any_request() {
     for (command, problem) in [
         ("no-such-program", "no directory of PATH holds a program of this name"),
         ("/nowhere/at/all", "there is no such file"),
-        (data, "this may not be executed"),
-        ("/", "this may not be executed"),
+        (data, "the program is not an executable file"),
+        ("/", "the program is not an executable file"),
     ] {
         let message = run_refused(&["--", command, "c2VjcmV0"], &[]);
         assert!(message.contains(&format!("-- {command}\n")), "{message}");

@@ -144,11 +144,11 @@ async fn check_tests_account_while_candidate_runs() {
     };
     let (code, report_json) = ask(&group.access).await;
     assert_eq!(code, Some(0), "{report_json}");
-    assert!(report_json.to_string().contains("nobody has led yet"), "{report_json}");
+    assert!(report_json.to_string().contains("there is no leader yet"), "{report_json}");
     assert!(report_json["notes"].to_string().contains("in use already"), "{report_json}");
     // The election's own blob was not created.
     let (_, report_json) = ask(&group.access).await;
-    assert!(report_json.to_string().contains("nobody has led yet"), "{report_json}");
+    assert!(report_json.to_string().contains("there is no leader yet"), "{report_json}");
 
     let mut ada = group.start("ada", &[]).unwrap();
     ada.event("elected", TIMEOUT).await;

@@ -78,7 +78,7 @@ async fn status_of_file_is_one_table_with_failures_first() {
     assert_eq!(lines.len(), 4, "{out}");
     assert!(lines[0].starts_with("election ") && lines[0].contains("last turn"), "{out}");
     for (line, [blob, leader, last]) in lines[1..].iter().zip([
-        ["idle", "nobody", "-"],
+        ["idle", "none", "-"],
         ["bad", "ada", "failed, "],
         ["good", "ada", "succeeded, "],
     ]) {
@@ -116,7 +116,7 @@ async fn status_of_file_is_one_table_with_failures_first() {
     assert_eq!(code, Some(1), "{out}");
     assert!(out.starts_with("election "), "the table comes first: {out}");
     assert!(
-        out.contains(&format!("\n\n{}\nNobody has led yet.\n", scene.election_name("idle"))),
+        out.contains(&format!("\n\n{}\nNo leader yet.\n", scene.election_name("idle"))),
         "{out}"
     );
     assert!(out.contains(&format!("\n{}\nterm ", scene.election_name("bad"))), "{out}");
@@ -165,8 +165,8 @@ async fn watch_of_file_shows_each_election() {
     for blob in ["one", "two"] {
         let election = scene.election_name(blob);
         let is_no_leader =
-            |line: &Line| line.name() == "nobody" && line.event["election"] == *election;
-        watch.line("nobody", 0, TIMEOUT, is_no_leader).await;
+            |line: &Line| line.name() == "no-leader" && line.event["election"] == *election;
+        watch.line("no-leader", 0, TIMEOUT, is_no_leader).await;
     }
     let two = scene.election_name("two");
     let candidate = scene.run(&two, "true").await;
@@ -205,7 +205,7 @@ async fn unreadable_election_comes_first_with_reason() {
         "{stdout}"
     );
     assert!(
-        lines[2].starts_with(&scene.election_name("here")) && lines[2].contains("nobody"),
+        lines[2].starts_with(&scene.election_name("here")) && lines[2].contains("none"),
         "{stdout}"
     );
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();

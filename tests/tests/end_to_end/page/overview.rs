@@ -178,7 +178,7 @@ async fn overview_line_follows_election_and_keeps_focus() {
     // After several failures in a row the leader resigns.
     let first = format!(
         "document.querySelector('#lines a').textContent === '{second}' && \
-         ['last turn failed', 'nobody leads'].includes(document.querySelector('#lines .word').textContent)"
+         ['last turn failed', 'no leader'].includes(document.querySelector('#lines .word').textContent)"
     );
     browser.until(&first, TIMEOUT).await.unwrap();
     let focused = text(&browser, "return document.activeElement.textContent").await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-use tenure_store::{Entry, Verb};
+use tenure_store::{Entry, OperationKind};
 use tenure_tests::{Candidate, Group, Line, Sink, Store, needs};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
@@ -308,7 +308,7 @@ async fn processes_come_and_go(store: Store) {
             let output = stage.command(&["status"]).await;
             assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            if text.ends_with("\nshare  moves\n0–4    nobody → ada\n") {
+            if text.ends_with("\nshare  moves\n0–4    none → ada\n") {
                 return;
             }
             sleep(Duration::from_millis(200)).await;
@@ -335,7 +335,7 @@ async fn processes_come_and_go_in_azurite() {
 needs!(Node => async fn processes_come_and_go_in_azurite);
 
 /// Returns the store's successful requests for the blob whose name ends with `ends`.
-fn store_entries(store: &Store, ends: &str, verb: Verb) -> Vec<Entry> {
+fn store_entries(store: &Store, ends: &str, verb: OperationKind) -> Vec<Entry> {
     let Store::Embedded(store) = store else { panic!("it has no such log") };
     store.with(|service| {
         let matches = |entry: &&Entry| entry.verb == verb && entry.blob.ends_with(ends);
@@ -371,16 +371,18 @@ async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_b
         text.contains("; the leases of shares ") && text.contains(" were released; "),
         "{text}"
     );
-    assert!(text.ends_with("deleted, so the others take over its shares at once"), "{text}");
+    assert!(text.ends_with("deleted, so the other members take over its shares at once"), "{text}");
 
     stage.balanced(&["ada"], SHARES).await;
     let sign = ".member.ben";
-    let last_sign_at = store_entries(&store, sign, Verb::PutBlob).pop().unwrap().at;
-    let deleted = store_entries(&store, sign, Verb::DeleteBlob);
+    let last_sign_at = store_entries(&store, sign, OperationKind::PutBlob).pop().unwrap().at;
+    let deleted = store_entries(&store, sign, OperationKind::DeleteBlob);
     let [deleted] = deleted.as_slice() else { panic!("{deleted:?}") };
     for share in ben_shares {
         let acquired =
-            store_entries(&store, &format!(".{share}-of-{SHARES}"), Verb::Acquire).pop().unwrap();
+            store_entries(&store, &format!(".{share}-of-{SHARES}"), OperationKind::Acquire)
+                .pop()
+                .unwrap();
         assert!(acquired.at > deleted.at, "{acquired:?} before {deleted:?}");
         let after = acquired.at - last_sign_at;
         assert!(
@@ -409,7 +411,7 @@ async fn unready_process_is_no_member() {
         }
     };
     timeout(TIMEOUT, enough_probes).await.unwrap();
-    assert_eq!(store_entries(&store, ".member.ada", Verb::PutBlob), []);
+    assert_eq!(store_entries(&store, ".member.ada", OperationKind::PutBlob), []);
 
     std::fs::write(&ready_file, "").unwrap();
     stage.balanced(&["ada", "ben"], SHARES).await;

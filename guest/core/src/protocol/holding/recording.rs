@@ -37,9 +37,9 @@ const MAX_RIDE_WAIT: Duration = Duration::from_secs(4);
 const CLOSE_SLOTS: Duration = Duration::from_secs(10);
 
 /// Pause after a failed turn before its slot is tried again. It doubles each time, up to
-/// [`LONGEST_RETRY_PAUSE`].
+/// [`MAX_RETRY_PAUSE`].
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_RETRY_PAUSE: Duration = Duration::from_secs(60);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 /// A record to be written.
 pub(crate) struct PlannedRecord {
@@ -213,7 +213,7 @@ pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<Unsigne
     Some(UnsignedRequest { operation, timeout })
 }
 
-/// Plans the next write, unless the last try is still in doubt.
+/// Plans the next write, unless the last try is in doubt or its retry is not due yet.
 fn plan_write(hold: &mut Hold, context: &mut Context<'_>) {
     let now = context.now;
     if hold
@@ -405,8 +405,7 @@ pub(crate) fn on_turn_ended(
     hold.has_unwritten_outcome = true;
     if outcome != Outcome::Succeeded {
         let factor = 1_u32.checked_shl(turn.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-        hold.retry_after =
-            context.now + RETRY_PAUSE.saturating_mul(factor).min(LONGEST_RETRY_PAUSE);
+        hold.retry_after = context.now + RETRY_PAUSE.saturating_mul(factor).min(MAX_RETRY_PAUSE);
     }
 }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::turns::{Outcome, Started};
 use super::{Beat, FAILED, REFUSED, Refusal};
-use crate::record::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
+use crate::record::text::{MAX_NAME, MAX_REASON, decode, decode_allowed, is_order_id};
 use crate::schedule::slots::Delivery;
 use crate::step::clocks::Timestamp;
 use crate::step::pace::Failover;
@@ -90,7 +90,7 @@ impl Fields {
     /// ignored: a leader whose version does not know successors kept it.
     pub(super) fn successor(&mut self, term: u64) -> Option<String> {
         let successor_term = self.optional(SUCCESSOR_TERM, |text| text.parse::<u64>().ok());
-        self.bounded_text(SUCCESSOR, LONGEST_NAME).filter(|_| successor_term == Some(term))
+        self.bounded_text(SUCCESSOR, MAX_NAME).filter(|_| successor_term == Some(term))
     }
 
     /// Takes the transfer that was refused or failed. No decision depends on it, so a malformed one
@@ -102,7 +102,7 @@ impl Fields {
             FAILED => Some(true),
             _ => None,
         });
-        let reason = self.bounded_text(TRANSFER_REASON, LONGEST_REASON);
+        let reason = self.bounded_text(TRANSFER_REASON, MAX_REASON);
         Some(Refusal { id: id?, has_begun: has_begun?, reason: reason? })
     }
 
@@ -182,7 +182,7 @@ impl Fields {
 
     /// Takes the newest turn for a trigger.
     pub(super) fn started(&mut self, metadata: &Metadata) -> Option<Started> {
-        let id = self.bounded_text(TRIGGER, LONGEST_NAME);
+        let id = self.bounded_text(TRIGGER, MAX_NAME);
         let slot = self.instant(TRIGGER_SLOT);
         let attempt = self.number(TRIGGER_ATTEMPT).unwrap_or(1);
         let outcome = self.outcome(metadata, [TRIGGER_OUTCOME; 2]);

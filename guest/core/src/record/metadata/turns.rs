@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::record::text::{LONGEST_NAME, LONGEST_REASON, fingerprint, is_allowed_text, is_plain};
+use crate::record::text::{MAX_NAME, MAX_REASON, fingerprint, is_allowed_text, is_plain};
 use crate::schedule::slots::Delivery;
 use crate::step::clocks::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -172,9 +172,8 @@ impl FailureDetail {
         let mut lines = text.splitn(3, '\n');
         let mut next_line = || lines.next();
         let (at, candidate, reason) = (Timestamp::parse(next_line()?)?, next_line()?, next_line()?);
-        let is_valid = is_allowed_text(candidate, LONGEST_NAME)
-            && reason.len() <= LONGEST_REASON
-            && is_plain(reason);
+        let is_valid =
+            is_allowed_text(candidate, MAX_NAME) && reason.len() <= MAX_REASON && is_plain(reason);
         is_valid.then(|| Self { at, candidate: candidate.into(), reason: reason.into() })
     }
 }
@@ -226,7 +225,7 @@ pub(crate) const EXPIRES_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Number of remembered triggers before the newest one. A repeated command starts no second turn
 /// for a remembered trigger.
-const MOST_EARLIER: usize = 16;
+const MAX_EARLIER: usize = 16;
 
 /// A request for a turn outside the schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -272,7 +271,7 @@ pub enum TriggerState {
     Missing,
 }
 
-/// Returns true if the trigger was placed less than an hour before or after `now`.
+/// Returns true if the trigger was placed at most an hour before or after `now`.
 pub(crate) fn is_current(trigger: &Trigger, now: Timestamp) -> bool {
     now.since(trigger.requested_at) <= EXPIRES_AFTER
         && trigger.requested_at.since(now) <= EXPIRES_AFTER
@@ -308,7 +307,7 @@ impl Triggers {
         let previous = self.newest.replace(started);
         let Some(earlier) = previous.filter(|trigger| !self.is_newest(&trigger.id)) else { return };
         self.earlier.push((fingerprint(&earlier.id), earlier.outcome));
-        let excess = self.earlier.len().saturating_sub(MOST_EARLIER);
+        let excess = self.earlier.len().saturating_sub(MAX_EARLIER);
         self.earlier.drain(..excess);
     }
 
@@ -345,7 +344,7 @@ impl Triggers {
             Some((u64::from_str_radix(id, 16).ok()?, outcome))
         };
         let mut earlier: Vec<_> = text.split('.').map(parse_entry).collect::<Option<_>>()?;
-        let excess = earlier.len().saturating_sub(MOST_EARLIER);
+        let excess = earlier.len().saturating_sub(MAX_EARLIER);
         earlier.drain(..excess);
         Some(earlier)
     }

@@ -1,6 +1,6 @@
 //! Validation of the election's blob before a candidate acquires its lease.
 
-use super::{MAX_TERM_LEAD, MOST_BYTES, RESERVED_BYTES, Record, RecordError, size};
+use super::{MAX_BYTES, MAX_TERM_LEAD, RESERVED_BYTES, Record, RecordError, size};
 use crate::step::clocks::Timestamp;
 use tenure_azure::answer::Properties;
 use tenure_azure::blob::BlobName;
@@ -27,7 +27,7 @@ pub struct UnusableRecord {
 }
 
 const UNTOUCHED: &str = "it is left untouched";
-const ANOTHER: &str = "Give the election a blob of its own";
+const OWN_BLOB: &str = "Give the election a blob of its own";
 
 impl Record {
     /// Validates the election's blob as read at `time`, if that is known.
@@ -43,7 +43,7 @@ impl Record {
         let length = properties.content_length;
         if length > 0 {
             let problem = format!("{election} holds {length} bytes of data");
-            return Err(unusable(format!("{problem}; {UNTOUCHED}. {ANOTHER}")));
+            return Err(unusable(format!("{problem}; {UNTOUCHED}. {OWN_BLOB}")));
         }
         let (record, ignored) = Self::parse_with_ignored(&properties.metadata).map_err(|error| {
             let is_closed = error == RecordError::Closed;
@@ -54,7 +54,7 @@ impl Record {
                 RecordError::Foreign(names) => {
                     let names = names.join(", ");
                     format!(
-                        "{election} has metadata that is not Tenure's ({names}); {UNTOUCHED}. {ANOTHER}"
+                        "{election} has metadata that is not Tenure's ({names}); {UNTOUCHED}. {OWN_BLOB}"
                     )
                 }
                 RecordError::Format(format) => format!(
@@ -62,7 +62,7 @@ impl Record {
                      know; {UNTOUCHED}. Update this candidate, or give the election a blob of its own"
                 ),
                 RecordError::Malformed(field) => format!(
-                    "the record of {election} cannot be read: {field}; {UNTOUCHED}. {ANOTHER}, or \
+                    "the record of {election} cannot be read: {field}; {UNTOUCHED}. {OWN_BLOB}, or \
                      delete the blob while no candidate runs"
                 ),
             };
@@ -111,9 +111,9 @@ impl Record {
         let written = self.to_metadata();
         let size = size(&written);
         let detail = match Self::from_metadata(&written) {
-            Ok(_) if size + RESERVED_BYTES <= MOST_BYTES => return Ok(()),
+            Ok(_) if size + RESERVED_BYTES <= MAX_BYTES => return Ok(()),
             Ok(_) => format!(
-                "the record of {election} is too large: with the fields of others it takes {size} of {MOST_BYTES} \
+                "the record of {election} is too large: with the fields of others it takes {size} of {MAX_BYTES} \
                  bytes, and a leader needs {RESERVED_BYTES} of them free"
             ),
             Err(error) => {

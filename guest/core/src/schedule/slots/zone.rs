@@ -37,6 +37,7 @@ struct Rule {
 /// Summer time. In the south it begins later in the year than it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Summer {
+    /// Offset in summer, in seconds east of Greenwich.
     offset: i32,
     start: Change,
     end: Change,
@@ -221,7 +222,7 @@ impl TimeZone for Zone {
 mod tests {
     use super::*;
 
-    /// From 2026-11-19 to 2034: far enough to detect a zone with more than one rule.
+    /// From 2026-11-18 to 2034: far enough to detect a zone with more than one rule.
     const CHECKED_RANGE: core::ops::Range<i64> = 1_795_000_000..2_019_686_400;
 
     #[test]
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_in_any_case_of_its_letters() {
+    fn zone_names_ignore_case() {
         assert_eq!(Zone::from_name("europe/BERLIN").unwrap().name(), "Europe/Berlin");
         assert_eq!(Zone::from_name("utc").unwrap().rule, Zone::UTC.rule);
         for unknown in ["", "Europe", "Europe/Bonn", "+01:00", "CEST", "Europe/Berlin\nAsia/Tokyo"]
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn local_times_are_there_once_twice_or_never() {
+    fn local_times_occur_once_twice_or_never() {
         let berlin = Zone::from_name("Europe/Berlin").unwrap();
         let local = |text| {
             let local = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap();

@@ -6,7 +6,7 @@ use super::{MAX_TRIGGERS, Orders, Transfer};
 use crate::mutants::mutant;
 use crate::record::history::Incumbent;
 use crate::record::metadata::{Record, Refusal, Trigger, TriggerState, ValidatedRecord};
-use crate::record::text::{LONGEST_NAME, is_allowed_text, is_order_id};
+use crate::record::text::{MAX_NAME, is_allowed_text, is_order_id};
 use crate::schedule::slots::Schedule;
 use crate::step::clocks::Timestamp;
 use crate::step::problem::{Problem, ProblemClass};
@@ -43,7 +43,7 @@ pub struct TransferOrder {
     pub term: Option<u64>,
 }
 
-/// The state of a transfer. `wit/types.wit` defines each case.
+/// The state of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferState {
     /// The leader of this term has not read the transfer yet, or is obeying it.
@@ -133,7 +133,8 @@ fn check_order(id: &str, settings: &Settings) -> Result<(), Problem> {
     if !settings.election.may_have_side_blobs() {
         return refuse(
             ProblemClass::Configuration,
-            "the name of the election's blob is too long for a second blob beside it, so its leader takes no orders",
+            "the name of the election's blob is too long: no suffix for the blob of orders fits, so \
+             its leader takes no orders",
         );
     }
     Ok(())
@@ -231,6 +232,7 @@ pub fn trigger(
         return refuse(ProblemClass::Order, detail);
     }
     check_date(election)?;
+    // A leader claims only triggers that are later than the newest claimed one, so times differ.
     let newest_request = triggers.iter().map(|trigger| trigger.requested_at).max();
     let earliest = newest_request
         .max(record.triggers.newest_request(now))
@@ -256,7 +258,7 @@ pub fn transfer(
 ) -> Result<OrderStep<TransferState>, Problem> {
     let (id, to, term) = (order.id.as_str(), order.to.as_deref(), order.term);
     check_order(id, settings)?;
-    if to.is_some_and(|successor| !is_allowed_text(successor, LONGEST_NAME)) {
+    if to.is_some_and(|successor| !is_allowed_text(successor, MAX_NAME)) {
         return refuse(ProblemClass::Order, "no candidate can have the name of the successor");
     }
     let mut blobs = ElectionBlobs::from_answers(answers, settings, wall)?;

@@ -62,8 +62,10 @@ impl SettingsReader<'_> {
     }
 
     pub(super) fn account(&mut self) -> Option<ChosenAccount> {
-        let candidates: Vec<_> =
-            DETECTION_ORDER.into_iter().filter(|(kind, name)| self.is_set(*kind, name)).collect();
+        let candidates = DETECTION_ORDER
+            .into_iter()
+            .filter_map(|(kind, name)| Some((kind, self.variable_of(kind, name)?)));
+        let candidates: Vec<_> = candidates.collect();
         let Some((kind, _)) = candidates.first().copied() else {
             let problem = "no storage account is given";
             self.complain(variable::CONNECTION_STRING, problem, NO_ACCOUNT);
@@ -92,13 +94,12 @@ impl SettingsReader<'_> {
         Some(ChosenAccount { account, explanation })
     }
 
-    /// Returns true if the variable of this kind of credential is set, or the one that names its
-    /// file. For IMDS, the endpoint of the account suffices too.
-    fn is_set(&self, kind: CredentialKind, name: &str) -> bool {
-        self.trimmed_variable(name).is_some()
-            || file_variable(name).is_some_and(|file| self.trimmed_variable(file).is_some())
-            || (kind == CredentialKind::Imds
-                && self.trimmed_variable(variable::SERVICE_ENDPOINT).is_some())
+    /// Returns the variable of this kind of credential that is set: the one in the detection order,
+    /// or the one that names its file. For IMDS, the endpoint of the account suffices too.
+    fn variable_of(&self, kind: CredentialKind, name: &'static str) -> Option<&'static str> {
+        let endpoint = (kind == CredentialKind::Imds).then_some(variable::SERVICE_ENDPOINT);
+        let names = [Some(name), file_variable(name), endpoint].into_iter().flatten();
+        names.into_iter().find(|name| self.trimmed_variable(name).is_some())
     }
 
     fn by_connection_string(&mut self) -> Option<Account> {
@@ -107,10 +108,9 @@ impl SettingsReader<'_> {
         };
         match Account::from_connection_string(text.reveal()) {
             Ok(account) => {
-                let has_key = matches!(account.credential(), Credential::SharedKey(..));
                 let name = account.endpoint().account_in_url();
-                let name = name.or_else(|| has_key.then(|| account.name().into()));
-                self.check_account_matches(variable::CONNECTION_STRING, name);
+                let name = name.unwrap_or_else(|| account.name().into());
+                self.check_account_matches(variable::CONNECTION_STRING, Some(name));
                 self.check_endpoint_matches(variable::CONNECTION_STRING, account.origin());
                 Some(account)
             }
@@ -138,13 +138,14 @@ impl SettingsReader<'_> {
         };
         let name = self.trimmed_variable(variable::ACCOUNT);
         let (endpoint, credential) = (endpoint?, credential?);
-        let uses_key = matches!(credential, Credential::SharedKey(..));
-        if uses_key && name.is_none() && endpoint.account_in_url().is_none() {
-            // Signatures cover the account's name, and a custom domain does not show it.
-            return self.missing(variable::ACCOUNT);
-        }
         self.check_account_matches(setting, endpoint.account_in_url());
-        match Account::new(name.as_deref(), endpoint, credential) {
+        // Signatures and idempotency keys contain the account's name.
+        let Some(name) = name.or_else(|| endpoint.account_in_url()) else {
+            let problem = "is not set, and the endpoint does not contain the account's name";
+            self.complain(variable::ACCOUNT, problem, "set it to the account's name");
+            return None;
+        };
+        match Account::new(name, endpoint, credential) {
             Ok(account) => Some(account),
             Err(problems) => self.complain_all(setting, problems),
         }
@@ -325,7 +326,7 @@ impl SettingsReader<'_> {
 /// Returns a text that names the credential in use, the first of `candidates`, and those that it
 /// takes precedence over.
 fn explanation(candidates: &[(CredentialKind, &'static str)], account: &Account) -> String {
-    let Some(((kind, _), unused)) = candidates.split_first() else { return String::new() };
+    let Some(((kind, name), unused)) = candidates.split_first() else { return String::new() };
     let description = match (kind, account.credential()) {
         (CredentialKind::ConnectionString, Credential::Sas(_)) => {
             "the SAS in the connection string"
@@ -333,7 +334,10 @@ fn explanation(candidates: &[(CredentialKind, &'static str)], account: &Account)
         (CredentialKind::ConnectionString, _) => "the key in the connection string",
         (CredentialKind::SharedKey, _) => "the account's key",
         (CredentialKind::Sas, _) => "the SAS",
-        (CredentialKind::Token, _) => "the token in AZURE_STORAGE_AUTH_TOKEN, which is not renewed",
+        (CredentialKind::Token, _) if *name == variable::AUTH_TOKEN => {
+            "the token in AZURE_STORAGE_AUTH_TOKEN, which is not renewed"
+        }
+        (CredentialKind::Token, _) => "the token in the file of AZURE_STORAGE_AUTH_TOKEN_FILE",
         (CredentialKind::ClientSecret, _) => "the secret of an application",
         (CredentialKind::WorkloadIdentity, _) => "the workload identity",
         (CredentialKind::IdentityEndpoint, _) => {
@@ -345,9 +349,8 @@ fn explanation(candidates: &[(CredentialKind, &'static str)], account: &Account)
     let unused_variables: Vec<_> = unused.map(|(_, variable)| *variable).collect();
     let precedence = match unused_variables.as_slice() {
         [] => String::new(),
-        others => {
-            format!("; it takes precedence over {}, which is not used", others.join(", "))
-        }
+        [other] => format!("; it takes precedence over {other}, which is not used"),
+        others => format!("; it takes precedence over {}, which are not used", others.join(", ")),
     };
     format!("{description}{precedence}")
 }

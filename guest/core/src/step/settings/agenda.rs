@@ -6,7 +6,7 @@ use super::super::limits;
 use super::super::options::Retries;
 use super::timings::Timings;
 use super::{SettingsReader, is_quoted, non_blank, redact, variable};
-use crate::record::text::LONGEST_CRON;
+use crate::record::text::MAX_CRON;
 use crate::schedule::agenda::{Agenda, Missed};
 use crate::schedule::slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone};
 use tenure_azure::blob::BlobName;
@@ -86,8 +86,8 @@ impl SettingsReader<'_> {
     fn cron(&mut self) -> Option<Schedule> {
         let zone = self.zone();
         let text = non_blank(&self.options.cron)?;
-        if text.len() > LONGEST_CRON {
-            let problem = format!("has {} bytes, more than {LONGEST_CRON}", text.len());
+        if text.len() > MAX_CRON {
+            let problem = format!("has {} bytes, more than {MAX_CRON}", text.len());
             self.complain(variable::CRON, problem, "use ranges and steps; it is kept in the blob");
             return None;
         }

@@ -11,7 +11,7 @@ use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
 /// Minimum time-out of a record write, even if a renewal is due before.
-const LEAST_WRITE: Duration = Duration::from_secs(1);
+const MIN_WRITE: Duration = Duration::from_secs(1);
 
 /// Maximum wait of a holder between two tries of the same request.
 pub(crate) const BACK_OFF: Duration = Duration::from_millis(500);
@@ -89,7 +89,7 @@ impl Timings {
         renewal: Moment,
         valid_until: Moment,
     ) -> Duration {
-        let least = LEAST_WRITE.max(renewal.saturating_sub(now));
+        let least = MIN_WRITE.max(renewal.saturating_sub(now));
         let time_left = valid_until.saturating_sub(now);
         self.background_timeout(now, valid_until)
             .max(least)
@@ -128,10 +128,10 @@ impl SettingsReader<'_> {
         let failover = self.options.failover;
         let failover = self.duration_in(variable::FAILOVER, failover, limits::FAILOVER, advice);
         let lease = self.lease(failover);
-        let margin = self.options.margin.unwrap_or(limits::LEAST_MARGIN.max(lease / 5));
+        let margin = self.options.margin.unwrap_or(limits::MIN_MARGIN.max(lease / 5));
         let advice =
             "the service may end a lease 2s early; leave the margin at a fifth of the lease";
-        self.check_least(variable::MARGIN, margin, limits::LEAST_MARGIN, advice);
+        self.check_least(variable::MARGIN, margin, limits::MIN_MARGIN, advice);
         let request_timeout = self
             .duration_in(
                 variable::REQUEST_TIMEOUT,
@@ -158,7 +158,7 @@ impl SettingsReader<'_> {
             request_timeout,
             failover: failover.map(|within| Failover { within }),
         };
-        if self.check_least(variable::RENEW, renew, limits::LEAST_RENEW, advice)
+        if self.check_least(variable::RENEW, renew, limits::MIN_RENEW, advice)
             && limits::LEASE.contains(&lease)
             && !has_unreadable_period
         {
@@ -209,7 +209,7 @@ impl SettingsReader<'_> {
             return;
         }
         let longest_renewal = lease.saturating_sub(2 * attempt + margin);
-        let advice = if longest_renewal < limits::LEAST_RENEW {
+        let advice = if longest_renewal < limits::MIN_RENEW {
             "choose a longer lease, a shorter margin or a shorter request time-out".into()
         } else {
             let millis = u64::try_from(longest_renewal.as_millis()).unwrap_or(u64::MAX);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn with_failover_the_lease_is_long_unless_it_is_set() {
+    fn failover_defaults_to_the_longest_lease() {
         let with = read_timings(&Options { failover: seconds(3.0), ..Options::default() }).unwrap();
         assert_eq!((with.lease, with.renew), (Duration::from_secs(60), Duration::from_secs(16)));
     }
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(timeout_at(3_500), at(2_500), "as long as leaves time for both tries");
         assert_eq!(timeout_at(5_500), at(1_000), "at least a second");
         assert_eq!(timeout_at(11_500), at(500), "and never longer than the validity");
-        // With these settings no more fits: the time until the next renewal remains.
+        // With this time-out, a write gets only the time that two tries of a renewal leave.
         let close = Timings { request_timeout: at(3_500), ..timings };
         assert_eq!(close.write_timeout(at(2_000), at(4_000), at(12_000)), at(3_000));
         assert_eq!(close.write_timeout(at(3_400), at(4_000), at(12_000)), at(1_600));

@@ -219,7 +219,7 @@ pub(super) fn credential_finding(settings: &Settings, now: DateTime<Utc>) -> Fin
         (_, Some(expiry)) if expiry < now + EXPIRY_WARNING => Finding::warning(
             CHECK,
             format!(
-                "{detail}, which is soon: after that nobody can lead; make a new one in time \
+                "{detail}, which is soon: after that no candidate can lead; make a new one in time \
                  (AZURE_STORAGE_SAS_TOKEN_FILE is read again while a candidate runs)"
             ),
         ),

@@ -22,13 +22,21 @@ use tenure_azure::credential::{AuthSource, Credential};
 use tenure_azure::operation::Operation;
 use tenure_azure::request::Request;
 use tenure_core::{
-    Chance, CredentialState, Failure, Inspection, LONGEST_FETCH, Moment, Problem, Settings,
-    Snapshot, TokenReply, TokenRequest,
+    Chance, CredentialState, Failure, Inspection, MAX_FETCH, Moment, Problem, Settings, Snapshot,
+    TokenReply, TokenRequest,
 };
 use times::{Offset, Times, short_duration};
 
 /// Maximum number of tries of a request without a response.
 const MAX_TRIES: u32 = 2;
+
+/// Pause before the retry of a request that the service could not handle. A longer `Retry-After` is
+/// respected.
+const BACK_OFF: Duration = Duration::from_millis(500);
+
+/// Maximum pause before a retry. With the default time-out, the lease on the scratch blob outlasts
+/// the pause and both tries. Otherwise the check of exclusion could find the blob free.
+const MAX_BACK_OFF: Duration = Duration::from_secs(5);
 
 /// A request of an examination.
 #[derive(Clone, Debug)]
@@ -76,6 +84,9 @@ pub trait Transport: Chance {
 
     /// Requests a token.
     async fn fetch(&mut self, fetch: TokenRequest) -> TokenReply;
+
+    /// Waits before a retry.
+    async fn pause(&mut self, time: Duration);
 }
 
 /// A request and its response.
@@ -263,8 +274,9 @@ impl<'s, W: Transport> Examination<'s, W> {
     }
 
     /// Sends a request until there is a final response. Retries it with a corrected date or another
-    /// token. If there is no response, or the service is unavailable, it tries once more, without a
-    /// pause. The inner error means that all tries remained unanswered.
+    /// token. If the service is unavailable, it tries once more after a pause. If there is no
+    /// response, it does so at once, because an idle pooled connection often fails on its next
+    /// request. The inner error means that all tries remained unanswered.
     async fn ask(
         &mut self,
         operation: Operation,
@@ -305,6 +317,9 @@ impl<'s, W: Transport> Examination<'s, W> {
             if !self.needs_reauthorization(&answer, now) && !retry_unavailable {
                 return Ok(Ok(Exchange { operation, answer, is_retry: tries > 1, elapsed }));
             }
+            if retry_unavailable {
+                self.transport.pause(back_off(&headers)).await;
+            }
         }
     }
 
@@ -316,7 +331,7 @@ impl<'s, W: Transport> Examination<'s, W> {
         loop {
             let sent = self.transport.now();
             let auth_source = self.credential_state.auth_source(credential, sent);
-            let fetch = CredentialState::token_request(credential, LONGEST_FETCH);
+            let fetch = CredentialState::token_request(credential, MAX_FETCH);
             let (None, Some(fetch)) = (&auth_source, fetch) else {
                 return Ok(auth_source.unwrap_or(AuthSource::Credential));
             };
@@ -328,7 +343,10 @@ impl<'s, W: Transport> Examination<'s, W> {
                     let elapsed = short_duration(times.1.saturating_sub(sent));
                     self.findings.push(Finding::good(CHECK, format!("obtained in {elapsed}")));
                 }
-                Err(_) if failures + 1 < MAX_TRIES => failures += 1,
+                Err(_) if failures + 1 < MAX_TRIES => {
+                    failures += 1;
+                    self.transport.pause(BACK_OFF).await;
+                }
                 Err(problem) => {
                     self.findings.push(Finding::failed(CHECK, problem.detail));
                     return Err(Aborted("there is no token"));
@@ -356,6 +374,14 @@ impl<'s, W: Transport> Examination<'s, W> {
     }
 }
 
+/// Returns the pause before a retry: as long as `Retry-After` asks for, within limits. Only the
+/// form in seconds counts, which the service sends.
+fn back_off(headers: &[(String, Vec<u8>)]) -> Duration {
+    let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"));
+    let seconds = header.and_then(|(_, text)| str::from_utf8(text).ok()?.trim().parse().ok());
+    seconds.map_or(BACK_OFF, Duration::from_secs).clamp(BACK_OFF, MAX_BACK_OFF)
+}
+
 /// Returns the findings about the election's state.
 fn election_findings(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
     const CHECK: &str = "election";
@@ -372,12 +398,12 @@ fn election_findings(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
         match (&snapshot.incumbent, is_held) {
             (Some(leader), true) => format!("{name}: {} leads, term {}", leader.name, leader.term),
             (Some(leader), false) => {
-                format!("{name}: nobody leads; the last one was {}", leader.name)
+                format!("{name}: there is no leader; the last one was {}", leader.name)
             }
             (None, true) => format!("{name}: a candidate holds the lease, and is about to lead"),
-            (None, false) => {
-                format!("{name}: nobody has led yet; the first candidate creates what is missing")
-            }
+            (None, false) => format!(
+                "{name}: there is no leader yet; the first candidate creates what is missing"
+            ),
         },
     )];
     let schedules = Problem::schedule_mismatch(snapshot.turns.schedule.as_deref(), settings);

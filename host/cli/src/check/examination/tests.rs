@@ -8,7 +8,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::check::findings::Verdict;
-use service::{ELECTION, MOST_QUESTIONS, Service, refusal, settings, with_failover, with_key};
+use service::{
+    ELECTION, MAX_QUESTIONS, Service, refusal, settings, with_failover, with_identity, with_key,
+};
 use tenure_azure::operation::Operation;
 use tenure_azure::{LeaseId, encoding};
 use tenure_core::FailureKind;
@@ -171,6 +173,60 @@ fn one_lost_response_is_no_finding() {
     }
 }
 
+/// The simulated clock moves only by requests and pauses.
+#[test]
+fn retry_after_an_unavailable_answer_waits_as_long_as_asked() {
+    const REQUEST: Duration = Duration::from_millis(20);
+    for (status, retry_after, pause) in [
+        (503, None, BACK_OFF),
+        (429, Some("0"), BACK_OFF),
+        (429, Some("3"), Duration::from_secs(3)),
+        (503, Some("3600"), MAX_BACK_OFF),
+        (503, Some("Fri, 31 Dec 2027 23:59:59 GMT"), BACK_OFF),
+    ] {
+        let mut sent_at = Vec::new();
+        let findings = Service::new().examine(&with_key(), |_, time| {
+            sent_at.push(time);
+            let header = retry_after.map(|text: &str| ("retry-after", text.to_owned()));
+            (sent_at.len() == 1).then(|| Ok((status, header.into_iter().collect())))
+        });
+        let between = (sent_at[1] - sent_at[0]).to_std().unwrap();
+        assert_eq!(between, REQUEST + pause, "{status} {retry_after:?}");
+        assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{findings:#?}");
+    }
+}
+
+#[test]
+fn second_token_request_waits() {
+    let mut service = Service::new();
+    let findings = service.examine(&with_identity(), |_, _| None);
+    assert_eq!(finding_for(&findings, "token").verdict, Verdict::Failed);
+    assert_eq!(service.fetched_at, [Duration::ZERO, BACK_OFF]);
+}
+
+/// The token expires during the pause before a retry.
+#[test]
+fn blob_that_cannot_be_deleted_without_a_token_is_reported() {
+    for check in ["create blob", "acquire lease", "break lease", "delete blob"] {
+        let mut service = Service { tokens: 1, ..Service::new() };
+        let mut made = false;
+        let findings = service.examine(&with_identity(), |question, _| {
+            made |= matches!(question.operation, Operation::CreateBlob);
+            let is_unavailable = made && is_check(question, check);
+            is_unavailable.then(|| Ok((503, vec![("retry-after", "5".to_owned())])))
+        });
+        let finding = finding_for(&findings, "delete blob");
+        assert_eq!(finding.verdict, Verdict::Warning, "{check}: {findings:#?}");
+        assert!(finding.detail.contains("The blob jobs/report.check-"), "{check}: {finding:?}");
+        assert!(
+            finding.detail.ends_with("may still exist: delete it by hand"),
+            "{check}: {finding:?}"
+        );
+        let untried = finding_for(&findings, "not tried");
+        assert_eq!(untried.detail, "everything else: there is no token", "{check}");
+    }
+}
+
 #[test]
 fn a_service_that_does_not_keep_leases_apart_is_found_out() {
     let mut service = Service::new();
@@ -285,6 +341,33 @@ fn caller_without_delete_permission_leaves_only_one_blob() {
     assert_eq!(service.lease, None);
 }
 
+/// The permanent blob of an earlier run is not new, so its ETag is known only from the lease.
+#[test]
+fn conditions_are_checked_without_permission_to_read_or_delete() {
+    let mut service = Service::new();
+    let no_read_or_delete = |question: &Question, _: DateTime<Utc>| {
+        matches!(question.operation, Operation::Read { .. } | Operation::Delete { .. })
+            .then(|| refusal(403, "AuthorizationPermissionMismatch"))?
+    };
+    for _ in 0..2 {
+        let findings = service.examine(&with_key(), no_read_or_delete);
+        assert_eq!(finding_for(&findings, "conditions").verdict, Verdict::Good, "{findings:#?}");
+        service.questions.clear();
+    }
+    let mut shadow = service;
+    let findings = Service::new().examine(&with_key(), |question, time| {
+        let response = no_read_or_delete(question, time);
+        let mut response = response.unwrap_or_else(|| shadow.respond(question));
+        if let (Operation::Acquire { .. }, Ok((_, headers))) = (&question.operation, &mut response)
+        {
+            headers.retain(|(name, _)| *name != "etag");
+        }
+        Some(response)
+    });
+    let finding = finding_for(&findings, "conditions");
+    assert_eq!(finding.verdict, Verdict::Unknown, "{findings:#?}");
+}
+
 #[test]
 fn foreign_blob_is_left_alone() {
     for header in [("x-ms-meta-owner", "somebody"), ("content-length", "5")] {
@@ -368,7 +451,7 @@ proptest! {
 
     #[test]
     fn any_response_ends_the_check_and_the_election_is_only_read(
-        answers in proptest::collection::vec((0..14_usize, any::<bool>()), MOST_QUESTIONS)
+        answers in proptest::collection::vec((0..14_usize, any::<bool>()), MAX_QUESTIONS)
     ) {
         let mut service = Service::new();
         let mut count = 0;

@@ -13,10 +13,10 @@ use tenure_core::Timings;
 const SAMPLES: usize = 10;
 
 /// The longest lease that the service grants, in seconds.
-const LONGEST_LEASE: u64 = 60;
+const MAX_LEASE: u64 = 60;
 
 /// The longest time-out that may be set, in seconds.
-const LONGEST_TIMEOUT: u64 = 30;
+const MAX_TIMEOUT: u64 = 30;
 
 /// Durations of answered requests.
 #[derive(Clone, Debug, Default)]
@@ -83,15 +83,16 @@ impl Times {
 
 /// Suggests periods that fit the latency.
 fn advice(slowest: Duration, timings: &Timings) -> String {
-    let timeout = u64::try_from((2 * slowest).as_millis().div_ceil(1_000)).unwrap_or(u64::MAX);
+    let doubled = 2 * slowest;
+    let timeout = doubled.as_secs() + u64::from(doubled.subsec_nanos() > 0);
     if Duration::from_secs(timeout) <= timings.longest_timeout() {
         return format!("set --request-timeout {timeout}s, or use an account in a region nearby");
     }
     // The lease includes a renewal interval of 4/15, and a margin of 1/5. The remaining 8/15 must
     // suffice for two tries.
-    let lease = (15 * (2 * timeout.min(LONGEST_LEASE) + 1)).div_ceil(8).max(15);
+    let lease = (15 * (2 * timeout.min(MAX_LEASE) + 1)).div_ceil(8).max(15);
     match lease {
-        0..=LONGEST_LEASE if timeout <= LONGEST_TIMEOUT => format!(
+        0..=MAX_LEASE if timeout <= MAX_TIMEOUT => format!(
             "set --request-timeout {timeout}s and --lease {lease}s, or use an account in a region nearby"
         ),
         _ => "no lease is long enough; use an account in a region nearby".into(),
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_life_have_to_be_faster() {
+    fn beats_have_to_be_faster() {
         let failover = Some(Failover { within: Duration::from_secs(3) });
         let beats = Timings { failover, ..DEFAULTS };
         assert_eq!(finding_for(&[9, 500], &beats).verdict, Verdict::Good);
@@ -245,7 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn the_periods_that_are_advised_are_taken() {
+    fn advised_timeout_is_rounded_up() {
+        let mut times = Times::default();
+        times.add(Duration::from_micros(1_500_400));
+        let finding = times.finding(&DEFAULTS);
+        assert_eq!(finding.verdict, Verdict::Warning);
+        assert!(finding.detail.contains("set --request-timeout 4s"), "{finding:?}");
+    }
+
+    #[test]
+    fn advised_periods_are_valid() {
         for timeout in 2..=15_u64 {
             let detail = finding_for(&[timeout * 500], &DEFAULTS).detail;
             let Some((_, periods)) = detail.split_once("set --request-timeout ") else { continue };

@@ -17,6 +17,9 @@ const MARK: &str = "check";
 /// that of a healthy one.
 const CONDITIONAL_BREAK: &str = "conditional break";
 
+/// Name of the deletion at the end.
+const DELETE_BLOB: &str = "delete blob";
+
 /// The checks after the blob was created, in order. Preparatory requests are not listed.
 const CHECKS: [&str; 9] = [
     "acquire lease",
@@ -49,6 +52,7 @@ impl From<Aborted> for TrialError {
 struct Trial<'e, 's, W> {
     examination: &'e mut Examination<'s, W>,
     blob: BlobName,
+    /// True if the blob can be deleted. Otherwise all examinations of the election share it.
     removable: bool,
     /// True if the blob may exist, and must be deleted.
     may_exist: bool,
@@ -85,19 +89,28 @@ impl<W: Transport> Examination<'_, W> {
             etags: [None, None],
             remaining: &CHECKS,
         };
-        match trial.run().await {
-            Ok(()) => {}
+        let result = match trial.run().await {
+            Ok(()) => Ok(()),
             Err(TrialError::Failed) => {
                 let remaining = trial.remaining.join(", ");
                 if !remaining.is_empty() {
                     let why = format!("{remaining}: an earlier check failed");
                     trial.push_finding(Finding::unknown("not tried", why));
                 }
+                Ok(())
             }
             Err(TrialError::Untouchable) => return Ok(()),
-            Err(TrialError::Aborted(why)) => return Err(why),
+            Err(TrialError::Aborted(why)) => Err(why),
+        };
+        if !trial.may_exist {
+            return result;
         }
-        if trial.may_exist { trial.clean_up().await } else { Ok(()) }
+        // Without a token, the blob cannot be deleted either.
+        let result = match result {
+            Ok(()) => trial.clean_up().await,
+            aborted => aborted,
+        };
+        result.inspect_err(|Aborted(why)| trial.report_leftover(why))
     }
 }
 
@@ -117,7 +130,7 @@ impl<W: Transport> Trial<'_, '_, W> {
             exchange = self.create().await?;
         }
         let Exchange { answer, .. } = &exchange;
-        // Status 412: another examination holds a lease on the permanent blob.
+        // A lease mismatch (412) means that another examination holds a lease on the same blob.
         let exists = matches!(answer.class, Class::Conflict | Class::LeaseMismatch)
             && matches!(answer.code.as_deref(), Some("BlobAlreadyExists" | "LeaseIdMissing"));
         if answer.class != Class::Done && !exists {
@@ -170,7 +183,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         let Some(properties) = answer.properties.as_ref().filter(|_| answer.class == Class::Done)
         else {
             if lacks_permission(answer) {
-                // The check of the election has reported this.
+                // `check_election` has reported the missing permission.
                 return Ok(());
             }
             self.report_refusal("read blob", &exchange);
@@ -209,8 +222,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         let acquire =
             |lease, if_match| Operation::Acquire { lease, seconds: LEASE_SECONDS, if_match };
 
-        // A request without a response, or one that names another lease, may have acquired the
-        // lease.
+        // The lease may be held even if no response arrives, or if the response names another id.
         self.is_leased = true;
         let exchange = self.ask("acquire lease", acquire(first, self.etags[0].clone())).await?;
         self.is_leased = exchange.answer.class == Class::Done;
@@ -221,6 +233,8 @@ impl<W: Transport> Trial<'_, '_, W> {
         if !self.expect_permitted(&exchange, Some(first))? {
             return Err(TrialError::Failed);
         }
+        // If the blob existed and may not be read, this is the first answer with its ETag.
+        self.etags[0] = self.etags[0].take().or(exchange.answer.etag);
 
         let exchange = self.ask("exclusion", acquire(second, None)).await?;
         self.expect_refused(
@@ -237,15 +251,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         let lost = exchange.is_retry && exchange.answer.class == Class::ConditionNotMet;
         if self.expect_permitted_or(lost, &exchange, None)? {
             self.etags = [exchange.answer.etag, self.etags[0].take()];
-            let exchange = self.ask("conditions", self.write(&self.etags[1])).await?;
-            self.expect_refused(
-                "conditions",
-                &exchange,
-                Class::ConditionNotMet,
-                "a write over a newer version is refused (If-Match)",
-                "a write over a newer version was accepted: If-Match does not reach the service, or the service \
-                 ignores it; look for a proxy in between",
-            )?;
+            self.check_conditions().await?;
         }
 
         let exchange = self.ask("renew lease", Operation::Renew { lease: self.held_lease }).await?;
@@ -262,6 +268,25 @@ impl<W: Transport> Trial<'_, '_, W> {
         let lost = exchange.is_retry && exchange.answer.class == Class::Conflict;
         self.expect_permitted_or(lost, &exchange, None)?;
         Ok(())
+    }
+
+    /// Checks that a write with the previous ETag is refused.
+    async fn check_conditions(&mut self) -> Result<(), TrialError> {
+        const CHECK: &str = "conditions";
+        if self.etags[1].is_none() {
+            // A write with `If-Match: *` would be accepted.
+            self.push_finding(Finding::unknown(CHECK, "no answer had the ETag of the blob"));
+            return Ok(());
+        }
+        let exchange = self.ask(CHECK, self.write(&self.etags[1])).await?;
+        self.expect_refused(
+            CHECK,
+            &exchange,
+            Class::ConditionNotMet,
+            "a write over a newer version is refused (If-Match)",
+            "a write over a newer version was accepted: If-Match does not reach the service, or \
+             the service ignores it; look for a proxy in between",
+        )
     }
 
     /// Sends the requests of a follower that replaces a dead leader. Each failure rules out
@@ -306,7 +331,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         let lease = exchange.answer.properties.as_ref().map(|properties| properties.lease);
         match (lease, exchange.answer.class) {
             (Some(LeaseState::Leased), Class::Done) => {}
-            // The check of the election has reported this.
+            // `check_election` has reported the missing permission.
             _ if lacks_permission(&exchange.answer) => {}
             (Some(_), Class::Done) | (_, Class::LeaseMismatch) => {
                 return self.no_conditional_break(
@@ -356,7 +381,6 @@ impl<W: Transport> Trial<'_, '_, W> {
 
     /// Breaks the lease if needed, deletes the blob, and reports the result.
     async fn clean_up(&mut self) -> Result<(), Aborted> {
-        const CHECK: &str = "delete blob";
         let blob = self.blob.clone();
         if !self.has_tried_break {
             let break_lease = Operation::Break { period: Some(0), if_match: None };
@@ -369,11 +393,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         let exchange = match self.examination.ask(delete, &blob).await? {
             Ok(exchange) => exchange,
             Err(problem) => {
-                let detail = format!(
-                    "{}. The blob {blob} may still exist: delete it by hand",
-                    problem.detail
-                );
-                self.push_finding(Finding::warning(CHECK, detail));
+                self.report_leftover(&problem.detail);
                 return Ok(());
             }
         };
@@ -381,10 +401,10 @@ impl<W: Transport> Trial<'_, '_, W> {
         let is_deleted =
             answer.class == Class::Done || (*is_retry && answer.class == Class::MissingBlob);
         self.push_finding(if is_deleted {
-            Finding::good(CHECK, "permitted; the test blob is gone")
+            Finding::good(DELETE_BLOB, "permitted; the test blob is gone")
         } else if !self.removable && lacks_permission(answer) {
             Finding::good(
-                CHECK,
+                DELETE_BLOB,
                 format!(
                     "not permitted, but elections do not need it: the empty blob {blob} stays, and the next run uses \
                      it again"
@@ -392,9 +412,15 @@ impl<W: Transport> Trial<'_, '_, W> {
             )
         } else {
             let why = self.explain(&exchange);
-            Finding::warning(CHECK, format!("{why}. Delete the blob {blob} by hand"))
+            Finding::warning(DELETE_BLOB, format!("{why}. Delete the blob {blob} by hand"))
         });
         Ok(())
+    }
+
+    /// Reports that the blob was not deleted.
+    fn report_leftover(&mut self, why: &str) {
+        let detail = format!("{why}. The blob {} may still exist: delete it by hand", self.blob);
+        self.push_finding(Finding::warning(DELETE_BLOB, detail));
     }
 
     fn push_finding(&mut self, finding: Finding) {

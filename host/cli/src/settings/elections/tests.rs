@@ -269,3 +269,23 @@ fn lock_uses_the_defaults_of_the_file() {
     assert_eq!(lock_settings(&["jobs/b"]), (expected, 0));
     assert_eq!(lock_settings(&[]).1, 1);
 }
+
+#[cfg(unix)]
+#[test]
+fn lock_writes_the_whole_log_wherever_it_is_asked_for() {
+    let logs_everything = |file: &str, options: &[&str], variables: &[&str]| {
+        let line = line_of("lock", &[options, &["jobs/c", "--", "true"]].concat());
+        let set = |name: &str| variables.contains(&name).then(|| OsString::from("info"));
+        let (resolved, complaints) =
+            Elections::from_file(&SettingsFile::from_text(file), &line, &set).into_single();
+        assert_eq!(complaints, []);
+        crate::lock::logs_everything(&resolved)
+    };
+    let plain = "lease = \"20s\"\n";
+    assert!(!logs_everything(plain, &[], &[]));
+    assert!(logs_everything(plain, &["--log-level", "info"], &[]));
+    assert!(logs_everything(plain, &[], &["TENURE_LOG_LEVEL"]));
+    assert!(logs_everything("log-level = \"info\"\n", &[], &[]));
+    assert!(logs_everything(plain, &["--log", "json"], &[]));
+    assert!(logs_everything("log = \"json\"\n", &[], &[]));
+}

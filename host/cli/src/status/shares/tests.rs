@@ -95,7 +95,7 @@ fn shares_held_against_the_plan_are_moves() {
          dan        no sign   -     1      5         2s ago\n\
          \n\
          share  moves\n\
-         0      nobody → ada\n\
+         0      none → ada\n\
          3, 7   ada → ben\\u{1b}\n\
          5      dan → ben\\u{1b}\n"
     );
@@ -115,7 +115,7 @@ fn unassigned_shares_are_reported() {
     plan.shares[7] = None;
     assert!(!state.is_as_planned());
     let text = as_text(&state);
-    let expected = "\nshare  moves\n1      ada → nobody\n\nThe plan has no holder for 1, 7.\n";
+    let expected = "\nshare  moves\n1      ada → none\n\nThe plan has no holder for 1, 7.\n";
     assert!(text.ends_with(expected), "{text}");
     assert_eq!(as_json(&state)["each"][7]["planned"], Value::Null);
 }

@@ -65,6 +65,25 @@ async fn orphans_are_ended_once_the_supervisor_is_reaped() {
 }
 
 #[tokio::test]
+async fn an_unreadable_report_does_not_end_supervision() {
+    let clock = BootClock::new();
+    let lease = Lease::new(1, clock.handle(), clock.now() + SOON);
+    let gone = CommandExit { ended: Some(ProcessEnd::Exit(0)), ..CommandExit::default() };
+    for (last_report, expected) in [
+        (to_line(&Report::Gone(gone)), Some(RunOutcome::Finished(gone))),
+        (r#"{"gone":{"en"#.to_owned(), None),
+    ] {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let reports = format!("unreadable\n{last_report}");
+        theirs.write_all(reports.as_bytes()).await.unwrap();
+        drop(theirs);
+        let (_stop, mut stopped) = oneshot::channel();
+        let outcome = supervised(&lease, None, None).listen(ours, &mut stopped).await;
+        assert_eq!(outcome, expected, "{last_report}");
+    }
+}
+
+#[tokio::test]
 async fn a_watchdog_that_reads_no_renewals_does_not_keep_a_command_alive() {
     let clock = BootClock::new();
     let lease = Lease::new(1, clock.handle(), clock.now() + SOON);

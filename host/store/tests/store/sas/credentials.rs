@@ -2,7 +2,7 @@
 
 use tenure_azure::encoding;
 use tenure_azure::shared_key::decoded_query;
-use tenure_store::{Account, AccountError, EMULATOR_ACCOUNT, KeyName, Request, Verb};
+use tenure_store::{Account, AccountError, EMULATOR_ACCOUNT, KeyName, OperationKind, Request};
 
 use super::super::script::{Scene, signed};
 use super::super::send::{Direct, Transport, Wire};
@@ -100,6 +100,7 @@ fn so_it_is_over_a_connection() {
     let target = format!("/{EMULATOR_ACCOUNT}/leases/blob?{token}");
     let head = Request::new("HEAD", &target).with("x-ms-version", "2021-12-02");
     assert_eq!(ok_or_code(&wire.send(&head)), "AuthenticationFailed");
-    let refused = wire.store.with(|service| service.log().count_with_status(Verb::HeadBlob, 403));
+    let refused =
+        wire.store.with(|service| service.log().count_with_status(OperationKind::HeadBlob, 403));
     assert_eq!(refused, 1);
 }

@@ -1,6 +1,6 @@
 use super::super::{Needs, Settings};
 use super::*;
-use crate::step::options::Complaint;
+use crate::step::options::{Complaint, FormerFileEnvironment};
 use chrono::DateTime;
 use proptest::prelude::*;
 
@@ -147,6 +147,9 @@ fn a_sas_may_come_with_its_address() {
 fn all_contradictions_and_missing_settings_are_reported() {
     let other = (variable::ACCOUNT, "other");
     let url = format!("https://tenure.blob.core.windows.net/leases?{SAS}");
+    let custom_domain = format!(
+        "AccountName=tenure;BlobEndpoint=https://blobs.example.com;SharedAccessSignature={SAS}"
+    );
     for (pairs, setting, words) in [
         (vec![], variable::CONNECTION_STRING, "no storage account"),
         (
@@ -232,11 +235,17 @@ fn all_contradictions_and_missing_settings_are_reported() {
         ),
         (
             vec![
+                ACCOUNT,
                 (variable::AUTH_TOKEN, "ey"),
                 (variable::SERVICE_ENDPOINT, "http://blobs.example.com"),
             ],
             variable::SERVICE_ENDPOINT,
             "plain http",
+        ),
+        (
+            vec![other, (variable::CONNECTION_STRING, custom_domain.as_str())],
+            variable::ACCOUNT,
+            "is not the account in",
         ),
         (
             vec![(variable::KEY, KEY), (variable::SERVICE_ENDPOINT, "https://blobs.example.com")],
@@ -260,6 +269,53 @@ fn all_contradictions_and_missing_settings_are_reported() {
             reported.iter().any(|(name, problem)| *name == setting && problem.contains(words));
         assert!(found, "{pairs:?}: {reported:?}");
     }
+}
+
+/// Candidates that reach the account by different addresses must send the same idempotency keys.
+#[test]
+fn behind_a_custom_domain_each_credential_needs_the_name_of_the_account() {
+    let url = format!("https://blobs.example.com/leases?{SAS}");
+    let custom_domain = (variable::SERVICE_ENDPOINT, "https://blobs.example.com");
+    let mut all: Vec<_> = each_kind().into_iter().skip(1).map(|(_, pairs)| pairs).collect();
+    all.iter_mut().for_each(|pairs| {
+        pairs.extend(APPLICATION);
+        pairs.push(custom_domain);
+    });
+    all.push(vec![(variable::SAS_TOKEN, &url)]);
+    for mut pairs in all {
+        let found = complaints(&pairs);
+        let [(name, problem)] = found.as_slice() else { panic!("{pairs:?}: {found:?}") };
+        assert_eq!(*name, variable::ACCOUNT, "{pairs:?}");
+        assert!(problem.contains("the endpoint does not contain the account's name"), "{problem}");
+        pairs.push(ACCOUNT);
+        assert_eq!(read(&pairs).unwrap().account.name(), ACCOUNT.1, "{pairs:?}");
+    }
+}
+
+#[test]
+fn unused_credentials_are_named_by_the_variables_that_are_set() {
+    let mut pairs = vec![ACCOUNT, (variable::KEY, KEY), (variable::SAS_TOKEN_FILE, "/run/sas")];
+    let credential = needs(&pairs).credential;
+    let one = "; it takes precedence over AZURE_STORAGE_SAS_TOKEN_FILE, which is not used";
+    assert!(credential.ends_with(one), "{credential}");
+    pairs.push((variable::AUTH_TOKEN, "ey.a"));
+    let credential = needs(&pairs).credential;
+    let two = " AZURE_STORAGE_SAS_TOKEN_FILE, AZURE_STORAGE_AUTH_TOKEN, which are not used";
+    assert!(credential.ends_with(two), "{credential}");
+}
+
+#[test]
+fn a_token_in_a_file_is_named_by_the_variable_of_the_file() {
+    let variables = |name: &str| match name {
+        variable::ELECTION => Some("leases/leader".to_owned()),
+        variable::ACCOUNT => Some("tenure".to_owned()),
+        variable::AUTH_TOKEN_FILE => Some("/run/token".to_owned()),
+        _ => None,
+    };
+    let file = SecretFile { path: "/run/token".into(), text: "ey.a".into() };
+    let environment = FormerFileEnvironment { environment: &variables, file: &file };
+    let credential = Settings::read(environment).unwrap().needs(DateTime::UNIX_EPOCH).credential;
+    assert!(credential.contains("AZURE_STORAGE_AUTH_TOKEN_FILE"), "{credential}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tenure_core::{Chance, Failure, FailureKind, Settings, TokenReply, TokenReque
 pub const ELECTION: &str = "jobs/report";
 
 /// Maximum number of requests of an examination.
-pub const MOST_QUESTIONS: usize = 60;
+pub const MAX_QUESTIONS: usize = 60;
 
 struct TestTransport<'a, F> {
     service: &'a mut Service,
@@ -43,7 +43,7 @@ impl<F: FnMut(&Question, DateTime<Utc>) -> Option<TestResponse>> Transport
 
     async fn ask(&mut self, question: Question) -> Result<Reply, Failure> {
         let questions = &self.service.questions;
-        assert!(questions.len() < MOST_QUESTIONS, "it does not end: {questions:?}");
+        assert!(questions.len() < MAX_QUESTIONS, "it does not end: {questions:?}");
         self.now += Duration::from_millis(20);
         let service_time = self.wall() + self.service.ahead;
         let response = (self.override_answer)(&question, service_time);
@@ -65,7 +65,16 @@ impl<F: FnMut(&Question, DateTime<Utc>) -> Option<TestResponse>> Transport
     }
 
     async fn fetch(&mut self, _: TokenRequest) -> TokenReply {
-        panic!("a key needs no token")
+        self.service.fetched_at.push(self.now);
+        let Some(remaining) = self.service.tokens.checked_sub(1) else {
+            return Ok((429, Vec::new()));
+        };
+        self.service.tokens = remaining;
+        Ok((200, br#"{"access_token":"ey","token_type":"Bearer","expires_in":1}"#.to_vec()))
+    }
+
+    async fn pause(&mut self, time: Duration) {
+        self.now += time;
     }
 }
 
@@ -97,6 +106,16 @@ fn with(connection_string: &str, failover: Option<&str>) -> Settings {
     .unwrap()
 }
 
+/// Returns settings with the managed identity of the machine.
+pub fn with_identity() -> Settings {
+    Settings::read(|name: &str| match name {
+        "TENURE_ELECTION" => Some(ELECTION.into()),
+        "AZURE_STORAGE_ACCOUNT" => Some("acc".into()),
+        _ => None,
+    })
+    .unwrap()
+}
+
 pub fn with_key() -> Settings {
     settings("AccountName=acc;AccountKey=c2VjcmV0")
 }
@@ -117,6 +136,11 @@ pub struct Service {
     /// Time by which the service's clock is ahead of the machine's.
     pub ahead: TimeDelta,
     pub questions: Vec<Question>,
+    /// Times of the requests for a token.
+    pub fetched_at: Vec<Duration>,
+    /// Number of requests for a token that are still answered with one. It is valid for a second.
+    /// The others are answered 429.
+    pub tokens: u32,
 }
 
 impl Service {
@@ -169,7 +193,8 @@ impl Service {
                 Some(other) if other != *lease => Self::code(409, "LeaseAlreadyPresent"),
                 _ => {
                     self.lease = Some(*lease);
-                    Ok((201, vec![lease_header(lease)]))
+                    let (_, number, _) = self.blob.as_ref().unwrap();
+                    Ok((201, vec![etag(*number), lease_header(lease)]))
                 }
             },
             Operation::WriteMetadata { lease, if_match: ETag(wanted), .. } => {
@@ -177,7 +202,7 @@ impl Service {
                 if self.lease != Some(*lease) {
                     return Self::code(412, "LeaseIdMismatchWithBlobOperation");
                 }
-                if *wanted != format!("\"{number}\"") {
+                if !["*", &format!("\"{number}\"")].contains(&wanted.as_str()) {
                     return Self::code(412, "ConditionNotMet");
                 }
                 (*number, *marked) = (*number + 1, true);

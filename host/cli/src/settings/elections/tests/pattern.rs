@@ -97,6 +97,10 @@ fn names_are_read_from_a_file_line_by_line() {
     // An empty list.
     let none = read("# nobody\n");
     assert_eq!((names(&none).len(), none.complaints.len(), none.patterns.len()), (0, 0, 1));
+    let (template, complaints) = elections(&toml, "break", &["--yes"]).into_single();
+    let problem = "t.toml:2:17: for-each-file: the list has no names, so there is no election";
+    assert_eq!(messages(&complaints), [problem]);
+    assert_eq!(template.text(&ELECTION).as_deref(), Some("tenants/{each}"));
 
     let wrong = read("ada\nb\u{1b}en\n ada\nada\n");
     let again = "this name is a duplicate";
