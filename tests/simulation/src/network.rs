@@ -274,11 +274,13 @@ fn handle(world: &World, number: RequestIndex, request: &Request) -> Option<(Res
         }
         match (step, lease, state.service.leader) {
             (Step::Raise, Some(lease), _) => {
+                // After a loss of the record, a leadership may have the term of an earlier one.
+                let is_new = state.service.leader != Some((candidate, lease));
                 state.service.leader = Some((candidate, lease));
                 state.term = state.history.requests[number].write.as_ref().map_or(0, |w| w.term);
                 let term = state.term;
                 let process = &mut state.processes[candidate];
-                if process.term != term {
+                if is_new {
                     (process.term, process.transfers) = (term, Vec::new());
                 }
                 state.service.save_record(request);
