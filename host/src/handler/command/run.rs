@@ -77,8 +77,6 @@ struct SupervisedCommand {
     sent_until: Duration,
     /// Instant at which the runner kills the command, unless the supervisor reports its end before.
     kill_at: Option<Duration>,
-    /// True if the runner killed the command because leadership was about to end.
-    is_overdue: bool,
     /// Signals to forward.
     signals: Option<broadcast::Receiver<i32>>,
     /// Ends the processes that left the process group if the supervisor is killed.
@@ -93,7 +91,7 @@ impl Run {
         let sent_until = self.lease.valid_until();
         let lease = self.lease;
         let (supervisor, group, kill_at) = (None, None, None);
-        let (is_overdue, signals, end_orphans) = (false, self.signals, self.end_orphans);
+        let (signals, end_orphans) = (self.signals, self.end_orphans);
         let is_attached = signals.is_some();
         let mut supervised = SupervisedCommand {
             lease,
@@ -101,7 +99,6 @@ impl Run {
             group,
             sent_until,
             kill_at,
-            is_overdue,
             signals,
             end_orphans,
         };
@@ -173,7 +170,7 @@ impl SupervisedCommand {
                             return Some(RunOutcome::NotStarted(problem));
                         }
                         Some(Report::Gone(gone)) => {
-                            let stopped = gone.stopped || self.is_overdue || is_stopping;
+                            let stopped = gone.stopped || is_stopping;
                             return Some(RunOutcome::Finished(CommandExit { stopped, ..gone }));
                         }
                         // The supervisor may have died while writing. Its end follows then.
@@ -193,7 +190,6 @@ impl SupervisedCommand {
                 () = sleep_until(&clock, kill_at) => {
                     // The supervisor has not been reaped, so its process id is still valid.
                     let next_kill = (!self.kill()).then(|| clock.now() + RETRY_DELAY);
-                    self.is_overdue |= !is_stopping;
                     (is_stopping, self.kill_at) = (true, next_kill);
                     let _ = order_writer.shutdown().await;
                 }

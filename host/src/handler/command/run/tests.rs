@@ -16,17 +16,8 @@ fn id(process: &Child) -> Option<Pid> {
 
 fn supervised(lease: &Lease, supervisor: Option<Pid>, group: Option<Pid>) -> SupervisedCommand {
     let (lease, sent_until) = (lease.clone(), lease.valid_until());
-    let (kill_at, is_overdue, signals, end_orphans) = (None, false, None, None);
-    SupervisedCommand {
-        lease,
-        supervisor,
-        group,
-        sent_until,
-        kill_at,
-        is_overdue,
-        signals,
-        end_orphans,
-    }
+    let (kill_at, signals, end_orphans) = (None, None, None);
+    SupervisedCommand { lease, supervisor, group, sent_until, kill_at, signals, end_orphans }
 }
 
 /// Lets the supervisor continue, and checks the outcome of the runner.
