@@ -118,7 +118,7 @@ impl Bench {
         let acquired = |service: &mut Service| {
             let mut entries = service.log().entries().skip(handled);
             let first_request = entries.next()?.at;
-            let acquire = entries.find(|entry| entry.verb == OperationKind::Acquire)?.at;
+            let acquire = entries.find(|entry| entry.operation == OperationKind::Acquire)?.at;
             Some(Start { first_request: first_request - started_at, acquire: acquire - started_at })
         };
         while self.origin.elapsed() < started_at + TIMEOUT {

@@ -234,7 +234,7 @@ pub fn leader_answer(Inspection { snapshot, next_turn }: &Inspection) -> Answer 
         .with("leader", json(leader.as_ref()))
         .with("last_leader", json(snapshot.incumbent.as_ref().map(incumbent).as_ref()))
         .with("next", next_turn.map(|next| next.to_rfc3339()).as_ref())
-        .with("asked_at", &snapshot.answered_at.to_rfc3339());
+        .with("answered_at", &snapshot.answered_at.to_rfc3339());
     Answer::new(200, object)
 }
 

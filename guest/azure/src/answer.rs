@@ -35,7 +35,7 @@ pub struct Answer {
     /// `x-ms-lease-id`: the current lease id. A renewal succeeded only if this is the id that was
     /// sent: Azurite also renews another holder's lease, and answers with that holder's id.
     pub lease: Option<LeaseId>,
-    /// `x-ms-lease-time`: seconds until a broken lease ends, approximately.
+    /// `x-ms-lease-time`: seconds until the break period ends, approximately.
     pub lease_time: Option<u32>,
     /// The properties of a successful read, including a read of the content.
     pub properties: Option<Properties>,
@@ -82,7 +82,8 @@ pub enum LeaseState {
 pub enum Class {
     /// The expected status with all required content.
     Done,
-    /// 404: the blob does not exist. A 404 that does not say what is missing counts as this.
+    /// 404: the blob does not exist. For an operation that needs a blob, a 404 without the code
+    /// `ContainerNotFound` counts as this.
     MissingBlob,
     /// 404: the container does not exist.
     MissingContainer,
@@ -150,13 +151,13 @@ impl Answer {
             etag,
             lease,
             properties,
-            detail: headers.expected_identity().filter(|_| status == 401),
+            detail: headers.challenge().filter(|_| status == 401).map(String::from),
             page: None,
         }
     }
 
-    /// Adds the service's reason from the body of an error, if it has one (REST: *Status and error
-    /// codes*).
+    /// Adds the service's reason from the body of an authentication error (REST: *Status and error
+    /// codes*). Other errors give no reason.
     #[must_use]
     pub fn with_body(mut self, body: &[u8]) -> Answer {
         if self.status >= 400 {
@@ -178,7 +179,7 @@ impl Answer {
 /// Maximum characters of the service's text in a message.
 const MAX_DETAIL: usize = 300;
 
-/// Returns the text of an error besides its code, in one line.
+/// Returns the detail of an authentication error, in one line. Other errors give none.
 ///
 /// Texts about a signature are left out: they quote everything that was signed, including lease
 /// ids.
@@ -209,6 +210,7 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, is_complete:
         404 => match operation {
             // The account itself is missing, which an election cannot create.
             Operation::CreateContainer => Class::Refused,
+            // Asked at the container's address.
             Operation::ReadAccount => Class::MissingContainer,
             // Put Blob needs only the container.
             Operation::CreateBlob
@@ -263,13 +265,13 @@ impl<'a> Headers<'a> {
 
     /// Returns the service's challenge, which names the tenant whose tokens it accepts:
     /// `Bearer authorization_uri=... resource_id=...`.
-    fn expected_identity(&self) -> Option<String> {
-        let challenge = self.get("www-authenticate")?;
+    fn challenge(&self) -> Option<&'a str> {
         let is_printable = |c: char| c.is_ascii_graphic() || c == ' ';
-        (challenge.starts_with("Bearer ")
-            && challenge.len() <= MAX_DETAIL
-            && challenge.chars().all(is_printable))
-        .then(|| format!("it expects: {challenge}"))
+        self.get("www-authenticate").filter(|challenge| {
+            challenge.starts_with("Bearer ")
+                && challenge.len() <= MAX_DETAIL
+                && challenge.chars().all(is_printable)
+        })
     }
 
     fn properties(&self) -> Option<Properties> {

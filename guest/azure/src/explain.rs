@@ -241,8 +241,8 @@ fn bad_request_text(code: &str, credential: &Credential) -> &'static str {
             }
         },
         _ => {
-            "the service did not understand the request; check that the endpoint is a Blob \
-            endpoint and names the account once"
+            "the service did not understand the request; check that the endpoint is like \
+             https://ACCOUNT.blob.core.windows.net or, on Azurite, http://HOST:10000/ACCOUNT"
         }
     }
 }
@@ -302,14 +302,15 @@ impl Operation {
                 "c or w (in an account SAS with ss=b and srt=c, never in a service SAS)",
                 "containers/write",
             ),
-            Operation::CreateBlob | Operation::WriteSideBlob { .. } => {
+            Operation::CreateBlob
+            | Operation::WriteSideBlob { replaces: None, .. }
+            | Operation::WriteContent { condition: WriteCondition::IfAbsent, .. } => {
                 ("c or w", "containers/blobs/write")
             }
-            Operation::WriteContent { condition: WriteCondition::IfAbsent, .. } => {
-                ("c or w", "containers/blobs/write")
-            }
-            Operation::WriteContent { .. } => ("w", "containers/blobs/write"),
-            Operation::Acquire { .. }
+            // `c` does not permit to overwrite a blob.
+            Operation::WriteSideBlob { .. }
+            | Operation::WriteContent { .. }
+            | Operation::Acquire { .. }
             | Operation::Renew { .. }
             | Operation::Change { .. }
             | Operation::Release { .. }

@@ -1,6 +1,7 @@
 //! JSON objects, written and read member by member. This is our own code: the crate `serde_json` is
 //! ten times as large.
 
+use super::text::is_deceptive;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
@@ -95,9 +96,7 @@ fn escape(text: &mut String, value: &str) {
         match c {
             '"' | '\\' => text.extend(['\\', c]),
             '\n' => text.push_str("\\n"),
-            // Control characters, line separators, and characters that change the writing
-            // direction.
-            '\0'..' ' | '\x7f'..='\u{9f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            c if is_deceptive(c) => {
                 let _ = write!(text, "\\u{:04x}", u32::from(c));
             }
             c => text.push(c),
@@ -141,14 +140,14 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 pub enum Member {
     /// A string, without its escapes.
     Text(String),
-    /// A number, a Boolean or null, as written.
+    /// A number, a Boolean or null, as written and not validated.
     Literal(String),
     /// An array or an object. Its content is skipped.
     Nested,
 }
 
-/// Returns the members of an object, in their order, or `None` if the text is not an object. Nested
-/// values are not validated.
+/// Returns the members of an object, in their order, or `None` if the text is not an object.
+/// Literals and nested values are not validated.
 #[must_use]
 pub fn members(text: &str) -> Option<Vec<(String, Member)>> {
     let mut reader = Reader(text.trim_start());
@@ -288,6 +287,13 @@ mod tests {
         assert_eq!(read(&object), expected);
     }
 
+    #[test]
+    fn invisible_characters_are_escaped() {
+        for c in "\u{61c}\u{200e}\u{200f}\u{2028}\u{202e}\u{2066}\u{2069}\u{feff}".chars() {
+            assert_eq!(string(&c.to_string()), format!("\"\\u{:04x}\"", u32::from(c)));
+        }
+    }
+
     proptest! {
         #[test]
         fn every_text_is_read_again(text: String) {
@@ -296,7 +302,7 @@ mod tests {
 
         #[test]
         fn nothing_controls_a_terminal(text: String) {
-            prop_assert!(!string(&text).chars().any(char::is_control));
+            prop_assert!(!string(&text).chars().any(is_deceptive));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Texts of settings and messages: the detection of quotation marks around a value and of secrets
-//! in the wrong place, the search for a text in another one, and the formatting of an error chain.
+//! in the wrong place, the search for a text in another one, the formatting of an error chain, and
+//! the detection of deceptive characters.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -73,6 +74,15 @@ pub fn looks_secret(text: &str) -> bool {
 #[must_use]
 pub fn redact(value: &str) -> &str {
     if value.len() > 1100 || looks_secret(value) { "…" } else { value }
+}
+
+/// Returns true for characters that control a terminal or disguise a text: control characters,
+/// Unicode line ends, direction marks, and the invisible byte order mark.
+#[must_use]
+pub fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

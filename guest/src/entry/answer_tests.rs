@@ -97,6 +97,7 @@ fn a_leader_is_one_who_holds_the_lease() {
     inspection.snapshot.lease = LeaseState::Expired;
     let answer = read(&leader_answer(&inspection));
     assert_eq!((&answer["leader"], &answer["last_leader"]), (&json!(null), &expected));
+    assert_eq!(answer["answered_at"], "2026-11-20T07:00:00Z");
 }
 
 #[test]

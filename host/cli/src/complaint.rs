@@ -1,7 +1,7 @@
 //! Complaints about settings. They name each setting as the operator gave it.
 
 use std::fmt::{self, Write as _};
-use tenure_base::text::looks_secret;
+use tenure_base::text::{is_deceptive, looks_secret};
 
 /// A problem with a setting, and the advice for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -97,14 +97,6 @@ pub(crate) fn printable(text: &str) -> String {
         false => c.to_string(),
     };
     text.chars().map(escape).collect()
-}
-
-/// Returns true for characters that control a terminal or disguise a text: control characters,
-/// Unicode line ends, direction marks, and the invisible byte order mark.
-pub(crate) fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Returns the escape of a character: `\n` for a line end, and `\u{…}` for most others.

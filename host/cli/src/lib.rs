@@ -39,8 +39,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run_command() -> ExitCode {
-    // If this process is the supervisor of a command, this call does not return. It comes first,
-    // while the process is small.
+    // If this process supervises a command, this call does not return. It comes first, because the
+    // rest of the program would take the arguments of such a process for its own.
     #[cfg(unix)]
     tenure::supervisor_main();
     let mut argv: Vec<_> = std::env::args_os().collect();

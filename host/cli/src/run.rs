@@ -71,13 +71,13 @@ async fn run_elections(
     let mut reload = Signals::reload().map_err(fail_with_os_error)?;
     let clock = BootClock::new();
     let mut configured = ConfiguredElections::from_command_line(line, configure);
-    let max_candidates = configured.max_candidates();
-    let descriptor_warning = raise_descriptor_limit(max_candidates);
+    let expected_candidates = configured.expected_candidates();
+    let descriptor_warning = raise_descriptor_limit(expected_candidates);
     // The engine is created after that, because the limit of descriptors determines its number of
     // parallel steps.
     let engine = Engine::new().map_err(fail_with_os_error)?;
     let style = configured.log_style()?;
-    let ProcessLogs { log, written, process_log, candidate_logs } =
+    let ProcessLogs { log, written, first_log, candidate_logs } =
         ProcessLogs::start(style, &configured)?;
     let tasks = Tasks::start().map_err(|error| {
         fail_with_os_error(format_args!(
@@ -97,12 +97,12 @@ async fn run_elections(
         fronts.clear();
         configured.take_complaints_of_unnamed();
     }
-    let server = serve(listener, &fronts, &roster, &hosts, &process_log)?;
+    let server = serve(listener, &fronts, &roster, &hosts, &first_log)?;
     let watcher = Arc::new(Watcher::new(authorities.clone()));
     let ConfiguredElections { elections, configurations, .. } = &mut configured;
     let preparation = async {
         let engine_and_clock = (engine, clock.clone());
-        let shared = Shared::load(engine_and_clock, authorities, &process_log).await?;
+        let shared = Shared::load(engine_and_clock, authorities, &first_log).await?;
         let prepared =
             shared.prepare_all(elections, configurations, candidate_logs, fronts).await?;
         Ok::<_, String>(prepared.map(|candidacies| (shared, candidacies)))
@@ -128,7 +128,7 @@ async fn run_elections(
              until its lease expires"
         )
     }));
-    let telemetry = Telemetry::start(&roster, max_candidates, &clock, &process_log);
+    let telemetry = Telemetry::start(&roster, expected_candidates, &clock, &first_log);
     let (changed, link) = (Arc::new(Notify::new()), link.and_then(Result::ok));
     let process = Arc::new(Process {
         shared,
@@ -143,9 +143,9 @@ async fn run_elections(
         log,
         has_warned_of_descriptors,
     });
-    log_starts(&candidacies, notes, &process_log);
+    log_starts(&candidacies, notes, &first_log);
     let mut running =
-        RunningProcess { process, process_log, written, server, lists, members: JoinSet::new() };
+        RunningProcess { process, first_log, written, server, lists, members: JoinSet::new() };
     running.start_candidates(candidacies, contexts, &patterns);
     let supervised = supervised.as_ref().and_then(|supervised| supervised.as_ref().ok());
     Ok(running.run(&mut signals, &mut reload, supervised.map(Supervised::supervisor)).await)
@@ -156,7 +156,7 @@ struct ConfiguredElections {
     elections: Elections,
     configurations: Vec<Configuration>,
     contexts: Vec<LogContext>,
-    /// The number of each election's list. None if the election is on no list.
+    /// The index of the pattern that each election comes from. None if it comes from no pattern.
     patterns: Vec<Option<usize>>,
     /// The settings of the process, if there is no election. Empty otherwise.
     unnamed: Vec<Configuration>,
@@ -177,8 +177,9 @@ impl ConfiguredElections {
         Self { elections, configurations, contexts, patterns, unnamed }
     }
 
-    /// Returns the maximum number of candidates of this process.
-    fn max_candidates(&self) -> usize {
+    /// Returns the number of candidates to expect: the elections at the start, and the shares that
+    /// this process may hold as configured.
+    fn expected_candidates(&self) -> usize {
         let shares = self.configurations.iter().filter_map(|configuration| configuration.split);
         self.configurations.len() + shares.map(Split::max_held).sum::<usize>()
     }
@@ -208,8 +209,9 @@ impl ConfiguredElections {
 struct ProcessLogs {
     log: Log,
     written: WriterHandle,
-    /// Log of the first election, for messages about all elections.
-    process_log: Log,
+    /// Log of the first election, for messages about all elections. Without an election, it is
+    /// `log`, which belongs to none.
+    first_log: Log,
     candidate_logs: Vec<Log>,
 }
 
@@ -222,8 +224,8 @@ impl ProcessLogs {
         let candidates = configured.contexts.iter().zip(zones);
         let candidate_logs: Vec<_> =
             candidates.map(|(context, zone)| log.for_candidate(context).in_zone(zone)).collect();
-        let process_log = candidate_logs.first().unwrap_or(&log).clone();
-        Ok(Self { log, written, process_log, candidate_logs })
+        let first_log = candidate_logs.first().unwrap_or(&log).clone();
+        Ok(Self { log, written, first_log, candidate_logs })
     }
 }
 
@@ -258,19 +260,19 @@ fn serve(
     Ok(server)
 }
 
-/// Logs the start of each candidate. The notes are about the process, and go to the first log.
-fn log_starts(candidacies: &[Candidacy], mut notes: Vec<String>, process_log: &Log) {
+/// Logs the start of each candidate. The notes are about the process. They follow the start of the
+/// first candidate, or go to `first_log` if there is none.
+fn log_starts(candidacies: &[Candidacy], mut notes: Vec<String>, first_log: &Log) {
     for candidacy in candidacies {
         candidacy.log_start(&std::mem::take(&mut notes));
     }
-    // Without an election, the notes go to the log of the process.
-    notes.into_iter().for_each(|detail| process_log.event(&Event::Note { detail }));
+    notes.into_iter().for_each(|detail| first_log.event(&Event::Note { detail }));
 }
 
 /// A process that runs its elections.
 struct RunningProcess {
     process: Arc<Process>,
-    process_log: Log,
+    first_log: Log,
     written: WriterHandle,
     server: Option<Server>,
     lists: ElectionLists,
@@ -280,7 +282,7 @@ struct RunningProcess {
 
 impl RunningProcess {
     /// Starts the candidates and members. `contexts` and `patterns` have an entry for each
-    /// candidate: its log context, and the number of its election's list.
+    /// candidate: its log context, and the index of its election's pattern.
     fn start_candidates(
         &mut self,
         candidacies: Vec<Candidacy>,
@@ -314,7 +316,7 @@ impl RunningProcess {
         reload: &mut Signals,
         supervisor: Option<u32>,
     ) -> ExitCode {
-        let Self { process, process_log, written, server, mut lists, mut members } = self;
+        let Self { process, first_log, written, server, mut lists, mut members } = self;
         let supervisor = supervisor.zip(process.link.as_deref());
         let Process { roster, tasks, changed, shared, .. } = &*process;
         let second_signal = async {
@@ -331,6 +333,7 @@ impl RunningProcess {
         let (code, telemetry_timeout) = select! {
             () = all_ended(tasks, &mut members) => (ExitCode::SUCCESS, TELEMETRY_TIMEOUT),
             () = second_signal => (ExitCode::from(SECOND_SIGNAL), Duration::ZERO),
+            // The last two never complete.
             () = lists.follow(&process, reload) => (ExitCode::SUCCESS, TELEMETRY_TIMEOUT),
             () = systemd::notify_service_manager(roster, &shared.clock, changed, leaving, supervisor) => (ExitCode::SUCCESS, TELEMETRY_TIMEOUT),
         };
@@ -339,7 +342,7 @@ impl RunningProcess {
         lists.end().await;
         process.shut_down(telemetry_timeout).await;
         // These hold the last clones of the log. The writer ends only after they are dropped.
-        drop((process, process_log));
+        drop((process, first_log));
         written.wait();
         code
     }

@@ -1,5 +1,5 @@
-//! A network path from a candidate to the store, or from the other candidates to a candidate. A cut
-//! path drops data silently.
+//! A network path from a candidate to the store, or from the other candidates to a candidate. To
+//! the client, a cut path is silent. The connection to the server is closed at the cut.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -43,7 +43,8 @@ pub(super) async fn open(
     Ok(address)
 }
 
-/// Serves a connection until it ends. A cut discards its data; healing the path then closes it.
+/// Serves a connection until it ends. A cut closes the connection to the server, and discards the
+/// data of the client. Healing the path then closes the connection to the client.
 async fn serve_connection(
     mut client: TcpStream,
     target: Option<SocketAddr>,

@@ -79,8 +79,8 @@ impl CandidateHandle {
         self.status.lock().leadership.filter(|(_, until)| now < *until).map(|(term, _)| term)
     }
 
-    /// Returns true if the newest leader that the candidate knows coordinates shares. Returns false
-    /// while the candidate knows no leader.
+    /// Returns true if the newest leader that the candidate has known coordinates shares, even if
+    /// it now knows none. Returns false until it has known one.
     pub fn is_coordinated(&self) -> bool {
         self.status.lock().is_coordinated
     }
@@ -115,6 +115,8 @@ impl CandidateHandle {
 
     /// Orders the candidate to contend, or not to contend.
     pub fn set_ready(&self, ready: bool) {
+        // The queue has room. The member gives each of the two orders at most once in a cool-down,
+        // and orders only a leader not to contend. A leader runs, so it has taken earlier orders.
         let _ = self.orders.try_send(Order::Ready(ready));
     }
 
@@ -136,7 +138,8 @@ impl SharedStatus {
             _ => None,
         };
         let is_coordinated = match &report.role {
-            // Only a coordinating candidate is asked, and as leader it coordinates.
+            // The member reads this only from the candidate of the coordinating election, which
+            // coordinates when it leads.
             Role::Leading(_) => Some(true),
             Role::Following(Some(leader)) => Some(leader.coordinates),
             _ => None,

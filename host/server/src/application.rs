@@ -60,7 +60,7 @@ impl<C: Clock> Application<C> {
             };
             tokio::select! {
                 () = expired => return,
-                // A removed board closes the channel: only the expiry can end the wait.
+                // After `Board::close` no change is signalled: only the expiry can end the wait.
                 true = async { changed.changed().await.is_ok() } => {}
             }
         }

@@ -232,10 +232,19 @@ impl Board {
 
     /// Returns true unless the loop is stalled: it runs, has ended, or has not started yet.
     pub(super) fn is_running(&self, now: Duration) -> bool {
+        self.stall(now).is_none()
+    }
+
+    /// Describes a stalled loop. Returns `None` if it runs, has ended, or has not started yet.
+    pub(super) fn stall(&self, now: Duration) -> Option<String> {
         let state = self.state();
-        state.start_delayed
-            || state.role == Role::Left
-            || now.saturating_sub(state.last_active) < STALL_TIMEOUT
+        let silence = now.saturating_sub(state.last_active);
+        let is_stalled =
+            !state.start_delayed && state.role != Role::Left && silence >= STALL_TIMEOUT;
+        is_stalled.then(|| {
+            let seconds = silence.as_secs();
+            format!("this candidate has made no step for {seconds} s: its main loop is stalled")
+        })
     }
 
     /// Exempts the loop from the check for stalls until [`start`](Self::start), because components
@@ -258,8 +267,8 @@ impl Board {
 
     /// Returns `Ready` if the candidate could lead: the storage account answers and permits it.
     pub(super) fn readiness(&self, now: Duration) -> Readiness {
-        if !self.is_running(now) {
-            return Readiness::NotReady("the loop is stalled".to_owned());
+        if let Some(stall) = self.stall(now) {
+            return Readiness::NotReady(stall);
         }
         let state = self.state();
         if state.role == Role::Left {

@@ -3,7 +3,8 @@
 use super::board::{Board, Readiness};
 use super::format::describe_schedule;
 use super::page::view::{
-    Commands, LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, sentence, short, window,
+    Commands, LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, limit_age, sentence,
+    short, window,
 };
 use super::page::{Row, Source};
 use super::recent::{RUNNING, UNKNOWN};
@@ -28,12 +29,11 @@ pub(super) fn source(board: Arc<Board>, clock: ClockHandle) -> Source {
 }
 
 fn view(board: &Board, now: Duration) -> View {
-    let runs = board.is_running(now);
+    let stall = board.stall(now);
     let (role, unready) = (known_role(board, now), board.readiness(now) != Readiness::Ready);
     let state = board.state();
     let ago = |at: Duration| now.saturating_sub(at);
-    let stalled =
-        (!runs).then(|| Note::new(Duration::ZERO, "The loop of this candidate is stalled."));
+    let stalled = stall.map(|stall| Note::new(Duration::ZERO, &sentence(&stall)));
     let changes = state.history.iter().rev();
     let changes = changes.map(|change| {
         Note::new(ago(change.observed_at), &describe_change(change, &board.candidate))
@@ -211,7 +211,7 @@ fn lanes(
         let present = spans.last_mut().filter(|span| leads(name) && span.to_ms.is_none());
         if let (Some(span), Some(age)) = (present, leading_for(role, state.service_time.now())) {
             // The record may show an earlier start than this candidate saw.
-            span.from_ms = span.from_ms.max(milliseconds(age.min(window + window / 12)));
+            span.from_ms = span.from_ms.max(milliseconds(limit_age(age, window)));
         }
         let state = if leads(name) { "leads" } else { "led" };
         Lane { name: short(name), state, spans, ..Lane::default() }

@@ -89,8 +89,12 @@ fn describe_cron(expression: &str, zone: &str) -> Option<String> {
         return None;
     }
     match (parse_number(minute, 0, 59), parse_step(minute, 60), parse_step(hour, 24)) {
-        (Some(0), _, Some(1)) => Some("every hour".to_owned()),
-        (Some(minute), _, Some(1)) => Some(format!("every hour at minute {minute}")),
+        (Some(0), _, Some(1)) if zone == "UTC" => Some("every hour".to_owned()),
+        (Some(minute), _, Some(1)) if zone == "UTC" => {
+            Some(format!("every hour at minute {minute}"))
+        }
+        // In a zone at :30 or :45, this is another minute of UTC.
+        (Some(minute), _, Some(1)) => Some(format!("every hour at minute {minute} {zone}")),
         (Some(minute), _, Some(hours)) => {
             Some(format!("every {hours} hours from 00:{minute:02} {zone}"))
         }
@@ -207,6 +211,8 @@ mod tests {
             ("cron */15 * * * * UTC", "every 15 minutes"),
             ("cron 0 * * * * UTC", "every hour"),
             ("cron 30 * * * * UTC", "every hour at minute 30"),
+            ("cron 30 * * * * Asia/Kolkata", "every hour at minute 30 Asia/Kolkata"),
+            ("cron @hourly Asia/Kathmandu", "every hour at minute 0 Asia/Kathmandu"),
             ("cron 10 */6 * * * Europe/Berlin", "every 6 hours from 00:10 Europe/Berlin"),
             ("cron */10 * * * * * UTC", "every 10 seconds"),
         ] {

@@ -53,9 +53,13 @@ async fn healthz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
         Ok(selected) => selected,
         Err(refusal) => return *refusal,
     };
-    match selected.iter().find(|entry| !entry.board.is_running(entry.clock.now())) {
+    let describe_stall = |entry: &RosterEntry| {
+        let stall = entry.board.stall(entry.clock.now())?;
+        Some(describe_entry(&entries, entry, &stall))
+    };
+    match selected.iter().find_map(describe_stall) {
         None => json_response(StatusCode::OK, &json!({ "status": "ok" })),
-        Some(entry) => unavailable(&describe_entry(&entries, entry, "the loop is stalled")),
+        Some(stall) => unavailable(&stall),
     }
 }
 

@@ -162,7 +162,8 @@ fn a_loop_that_stands_still_is_neither_healthy_nor_ready() {
     board.on_step(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
     assert!(board.is_running(NOW + seconds(149)));
     assert!(!board.is_running(NOW + seconds(150)));
-    assert_ne!(board.readiness(NOW + seconds(150)), Readiness::Ready);
+    let reason = "this candidate has made no step for 150 s: its main loop is stalled";
+    assert_eq!(board.readiness(NOW + seconds(150)), Readiness::NotReady(reason.to_owned()));
 }
 
 #[test]

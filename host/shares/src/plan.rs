@@ -26,7 +26,8 @@ pub struct Plan {
     pub members: Vec<String>,
     /// Index of the member that should hold each share.
     pub shares: Vec<Option<u32>>,
-    /// Number of shares of the next split. If it is set, all shares must be released.
+    /// Number of shares of the next split. If it is set, all shares must be closed: made impossible
+    /// to acquire (protocol.md §14.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u32>,
 }
@@ -45,7 +46,9 @@ impl Plan {
         Self { version: self.version + 1, next: Some(shares), ..self }
     }
 
-    /// Returns the first plan of the next split. Returns `None` if no other number was requested.
+    /// Returns the unassigned shares of the next split, as the base of its first plan. Returns
+    /// `None` if no other number was requested. The term and the version are still those of this
+    /// plan. The coordinator updates them when it writes the first plan.
     ///
     /// The caller must close all shares of this plan before the next split begins.
     #[must_use]

@@ -56,7 +56,7 @@ where
                 }
                 future.as_mut().poll(context).map(|result| match result {
                     Ok(()) => TurnEnd::Succeeded,
-                    Err(error) => TurnEnd::Failed(error_chain(&*error)),
+                    Err(error) => TurnEnd::failed(error_chain(&*error)),
                 })
             })
             .await
@@ -125,7 +125,7 @@ where
             });
             match ended.await {
                 Ok(Ok(())) => TurnEnd::Succeeded,
-                Ok(Err(error)) => TurnEnd::Failed(error_chain(&*error)),
+                Ok(Err(error)) => TurnEnd::failed(error_chain(&*error)),
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     Err(_) => {
@@ -171,6 +171,17 @@ mod tests {
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed(expected));
         let work = from_fn(|_, _| async { Err("in words".into()) });
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed("in words".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn the_text_of_an_error_is_bounded() {
+        let text = || "x".repeat(5_000);
+        let asynchronous = from_fn(move |_, _| async move { Err(text().into()) });
+        let blocking = from_blocking_fn(move |_, _| Err(text().into()));
+        let cut = TurnEnd::failed(text());
+        assert_ne!(cut, TurnEnd::Failed(text()));
+        assert_eq!(asynchronous.on_tick(turn(), lease()).await, cut);
+        assert_eq!(blocking.on_tick(turn(), lease()).await, cut);
     }
 
     #[tokio::test]

@@ -184,7 +184,7 @@ fn encoded_size(line: &str) -> u64 {
     let size = |c: char| match c {
         '"' | '\\' => 2,
         '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => 8,
-        '\u{2066}'..='\u{2069}' => 8,
+        '\u{2066}'..='\u{2069}' | '\u{feff}' => 8,
         c if c.is_control() => 8,
         c => c.len_utf8(),
     };
@@ -394,6 +394,13 @@ mod tests {
         );
         let bytes: u64 = received.iter().map(|line| encoded_size(line)).sum();
         assert!((MAX_BYTES - 64 * 1024..MAX_BYTES + 64 * 1024).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn invisible_characters_count_as_their_escapes() {
+        for c in ["\u{1}", "\u{61c}", "\u{2028}", "\u{2069}", "\u{feff}"] {
+            assert_eq!(encoded_size(c), LINE_OVERHEAD + 8, "{c:?}");
+        }
     }
 
     #[test]

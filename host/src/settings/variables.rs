@@ -30,10 +30,12 @@ impl Variables {
         Self::default()
     }
 
-    /// Returns the settings among the variables of this process, without blank ones.
+    /// Returns the settings among the variables of this process, without those that are blank or
+    /// not Unicode.
     ///
-    /// Without [`NAME`](variable::NAME) the candidate is called `unnamed`; use
-    /// [`default_name`](super::Settings::default_name) to set one.
+    /// Set [`NAME`](variable::NAME) to
+    /// [`Settings::default_name()`](super::Settings::default_name), or the candidate is called
+    /// `unnamed`.
     pub fn from_env() -> Self {
         let mut variables = Self::new();
         for (name, value) in std::env::vars_os() {
@@ -46,13 +48,13 @@ impl Variables {
         variables
     }
 
-    /// Returns only the variables of credentials.
+    /// Removes Tenure's own settings (`TENURE_*`). The account, endpoint and credential remain.
     #[must_use]
     pub fn credentials_only(mut self) -> Self {
-        let is_other = |name: &&String| name.starts_with("TENURE_");
-        let others: Vec<_> =
-            self.values.iter().map(|(name, _)| name).filter(is_other).cloned().collect();
-        others.iter().for_each(|name| self.remove(name));
+        let is_own_setting = |name: &&String| name.starts_with("TENURE_");
+        let own_settings: Vec<_> =
+            self.values.iter().map(|(name, _)| name).filter(is_own_setting).cloned().collect();
+        own_settings.iter().for_each(|name| self.remove(name));
         self
     }
 

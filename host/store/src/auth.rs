@@ -95,7 +95,7 @@ impl Access {
     /// (REST reference: *Shared access signature error codes*).
     pub(super) fn authorize(
         &self,
-        verb: OperationKind,
+        operation: OperationKind,
         (resource_type, permissions): (char, &str),
     ) -> Result<(), Failure> {
         let Access::Sas(grant) = self else { return Ok(()) };
@@ -104,14 +104,14 @@ impl Access {
                 return Err(Code::AuthorizationServiceMismatch.into());
             }
             // Any valid signature for the account allows Get Account Information.
-            _ if verb == OperationKind::GetAccount => return Ok(()),
+            _ if operation == OperationKind::GetAccount => return Ok(()),
             Some(scope) if !scope.resource_types.contains(resource_type) => {
                 return Err(Code::AuthorizationResourceTypeMismatch.into());
             }
             // Observed in the service (Azurite #637, azure-sdk-for-net #17142): no service SAS
             // covers a container itself, whatever its permissions. Its blobs may be listed (REST
             // reference: *Create a service SAS*).
-            None if resource_type != 'o' && verb != OperationKind::ListBlobs => {
+            None if resource_type != 'o' && operation != OperationKind::ListBlobs => {
                 return Err(Code::AuthorizationFailure.into());
             }
             Some(_) | None => {}

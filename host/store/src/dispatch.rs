@@ -38,11 +38,11 @@ impl Service {
             Ok((access, version))
         });
         let version = admitted.as_ref().ok().map(|(_, version)| version.clone());
-        let verb = operation.as_ref().map_or(OperationKind::Other, |operation| operation.verb);
+        let kind = operation.as_ref().map_or(OperationKind::Other, |operation| operation.kind);
         let outcome = admitted.and_then(|(access, _)| {
             let operation = operation?;
             operation.check(&address, request)?;
-            access.authorize(operation.verb, operation.required_right)?;
+            access.authorize(operation.kind, operation.required_right)?;
             self.perform(now, &address, &access, operation, request)
         });
         let request_id = self.generator.guid().to_string();
@@ -61,7 +61,7 @@ impl Service {
         self.log.add(Entry {
             at: now.elapsed,
             method,
-            verb,
+            operation: kind,
             container: container.to_owned(),
             blob: blob.to_owned(),
             status: response.status,
@@ -84,7 +84,7 @@ impl Service {
         let container_key = (address.account.clone(), container.to_owned());
         // The service's order of this check and the conditions is not documented. Rights come first
         // here, as everywhere.
-        if operation.verb == OperationKind::PutBlob && self.blob(&container_key, name).is_ok() {
+        if operation.kind == OperationKind::PutBlob && self.blob(&container_key, name).is_ok() {
             access.authorize_overwrite()?;
         }
         (operation.run)(self, &Call { now, request, address, container_key, blob_name: name })

@@ -21,7 +21,7 @@ enum Target {
 /// A supported operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
-    pub(super) verb: OperationKind,
+    pub(super) kind: OperationKind,
     /// The title in the REST reference.
     title: &'static str,
     target: Target,
@@ -87,7 +87,7 @@ const PUT: &[&str] = &["PUT"];
 
 /// Defaults of the rows, by target.
 const ACCOUNT: Operation = Operation {
-    verb: OperationKind::Other,
+    kind: OperationKind::Other,
     title: "",
     target: Target::Account,
     methods: GET,
@@ -107,7 +107,7 @@ const LEASE_BLOB: Operation = Operation { comp: "lease", headers: &[LEASE, CONDI
 /// All supported operations.
 const OPERATIONS: &[Operation] = &[
     Operation {
-        verb: OperationKind::GetAccount,
+        kind: OperationKind::GetAccount,
         title: "Get Account Information",
         methods: READ,
         comp: "properties",
@@ -115,7 +115,7 @@ const OPERATIONS: &[Operation] = &[
         ..ACCOUNT
     },
     Operation {
-        verb: OperationKind::ListContainers,
+        kind: OperationKind::ListContainers,
         title: "List Containers",
         comp: "list",
         parameters: &["prefix", "marker", "maxresults", "include"],
@@ -124,7 +124,7 @@ const OPERATIONS: &[Operation] = &[
         ..ACCOUNT
     },
     Operation {
-        verb: OperationKind::CreateContainer,
+        kind: OperationKind::CreateContainer,
         title: "Create Container",
         methods: PUT,
         headers: &[METADATA],
@@ -133,7 +133,7 @@ const OPERATIONS: &[Operation] = &[
         ..CONTAINER
     },
     Operation {
-        verb: OperationKind::GetContainer,
+        kind: OperationKind::GetContainer,
         title: "Get Container Properties",
         methods: READ,
         required_right: ('c', "r"),
@@ -141,7 +141,7 @@ const OPERATIONS: &[Operation] = &[
         ..CONTAINER
     },
     Operation {
-        verb: OperationKind::DeleteContainer,
+        kind: OperationKind::DeleteContainer,
         title: "Delete Container",
         methods: &["DELETE"],
         headers: &[&["If-Modified-Since", "If-Unmodified-Since"]],
@@ -150,7 +150,7 @@ const OPERATIONS: &[Operation] = &[
         ..CONTAINER
     },
     Operation {
-        verb: OperationKind::ListBlobs,
+        kind: OperationKind::ListBlobs,
         title: "List Blobs",
         comp: "list",
         parameters: &["prefix", "delimiter", "marker", "maxresults", "include"],
@@ -159,7 +159,7 @@ const OPERATIONS: &[Operation] = &[
         ..CONTAINER
     },
     Operation {
-        verb: OperationKind::PutBlob,
+        kind: OperationKind::PutBlob,
         title: "Put Blob",
         headers: &[&["Content-MD5", "x-ms-blob-type"], PROPERTIES, METADATA, LEASE_ID, CONDITIONS],
         required_right: ('o', "cw"),
@@ -167,7 +167,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: OperationKind::GetBlob,
+        kind: OperationKind::GetBlob,
         title: "Get Blob",
         methods: GET,
         headers: &[&["Range", "x-ms-range"], LEASE_ID, CONDITIONS],
@@ -176,7 +176,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: OperationKind::HeadBlob,
+        kind: OperationKind::HeadBlob,
         title: "Get Blob Properties",
         methods: &["HEAD"],
         headers: &[LEASE_ID, CONDITIONS],
@@ -185,7 +185,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: OperationKind::GetMetadata,
+        kind: OperationKind::GetMetadata,
         title: "Get Blob Metadata",
         methods: READ,
         comp: "metadata",
@@ -195,7 +195,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: OperationKind::DeleteBlob,
+        kind: OperationKind::DeleteBlob,
         title: "Delete Blob",
         methods: &["DELETE"],
         headers: &[LEASE_ID, CONDITIONS],
@@ -204,7 +204,7 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: OperationKind::SetMetadata,
+        kind: OperationKind::SetMetadata,
         title: "Set Blob Metadata",
         comp: "metadata",
         headers: &[METADATA, LEASE_ID, CONDITIONS],
@@ -212,35 +212,35 @@ const OPERATIONS: &[Operation] = &[
         ..BLOB
     },
     Operation {
-        verb: OperationKind::Acquire,
+        kind: OperationKind::Acquire,
         title: "Lease Blob: acquire",
         action: "acquire",
         run: acquire,
         ..LEASE_BLOB
     },
     Operation {
-        verb: OperationKind::Renew,
+        kind: OperationKind::Renew,
         title: "Lease Blob: renew",
         action: "renew",
         run: renew,
         ..LEASE_BLOB
     },
     Operation {
-        verb: OperationKind::Change,
+        kind: OperationKind::Change,
         title: "Lease Blob: change",
         action: "change",
         run: change,
         ..LEASE_BLOB
     },
     Operation {
-        verb: OperationKind::Release,
+        kind: OperationKind::Release,
         title: "Lease Blob: release",
         action: "release",
         run: release,
         ..LEASE_BLOB
     },
     Operation {
-        verb: OperationKind::Break,
+        kind: OperationKind::Break,
         title: "Lease Blob: break",
         action: "break",
         run: break_lease,
@@ -293,7 +293,7 @@ const UNSUPPORTED: &[(Target, &str, &str)] = &[
 impl OperationKind {
     /// Returns the title in the REST reference.
     pub fn name(self) -> &'static str {
-        OPERATIONS.iter().find(|row| row.verb == self).map_or("other", |row| row.title)
+        OPERATIONS.iter().find(|row| row.kind == self).map_or("other", |row| row.title)
     }
 }
 

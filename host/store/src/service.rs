@@ -88,8 +88,9 @@ impl Service {
         Some((lease.state(elapsed), lease.id().map(|id| id.to_string())))
     }
 
-    /// Returns a number that is equal for two services with the same blobs and leases, whatever
-    /// their history. State-space explorations use it to skip known states.
+    /// Returns a number that is equal for two services with equal containers, including ETags,
+    /// dates and lease ids. The log and the generator do not count. State-space explorations use it
+    /// to skip known states.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.containers, &self.deleting).hash(&mut hasher);
@@ -123,7 +124,7 @@ pub struct Entry {
     /// The first 16 characters of the HTTP method.
     pub method: String,
     /// The operation.
-    pub verb: OperationKind,
+    pub operation: OperationKind,
     /// The account; empty if it does not exist.
     pub account: String,
     /// The container; empty if the address has none.
@@ -150,13 +151,14 @@ impl Log {
     }
 
     /// Returns the number of requests of this operation, whatever the response.
-    pub fn count(&self, verb: OperationKind) -> u64 {
-        self.counts.iter().filter(|((known, _), _)| *known == verb).map(|(_, count)| count).sum()
+    pub fn count(&self, operation: OperationKind) -> u64 {
+        let matching = self.counts.iter().filter(|((known, _), _)| *known == operation);
+        matching.map(|(_, count)| count).sum()
     }
 
     /// Returns the number of requests of this operation with this status.
-    pub fn count_with_status(&self, verb: OperationKind, status: u16) -> u64 {
-        self.counts.get(&(verb, status)).copied().unwrap_or(0)
+    pub fn count_with_status(&self, operation: OperationKind, status: u16) -> u64 {
+        self.counts.get(&(operation, status)).copied().unwrap_or(0)
     }
 
     /// Returns the number of handled requests.
@@ -165,7 +167,7 @@ impl Log {
     }
 
     pub(super) fn add(&mut self, entry: Entry) {
-        *self.counts.entry((entry.verb, entry.status)).or_default() += 1;
+        *self.counts.entry((entry.operation, entry.status)).or_default() += 1;
         if self.entries.len() == MAX_ENTRIES {
             self.entries.pop_front();
         }
@@ -233,7 +235,7 @@ mod tests {
             log.add(Entry {
                 at: Duration::from_secs(number),
                 method: "PUT".to_owned(),
-                verb: OperationKind::Acquire,
+                operation: OperationKind::Acquire,
                 account: String::new(),
                 container: String::new(),
                 blob: String::new(),

@@ -12,7 +12,8 @@ use std::process::{Command, Output};
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "wasm";
 
-/// Builds the library of a package with these features. Returns a stable copy of its `.wasm` file.
+/// Builds the library of a package with these features. Returns a copy of its `.wasm` file, which
+/// later builds of this package with other features do not overwrite.
 ///
 /// All builds go to one target directory, so a dependency that packages share, with equal features,
 /// is compiled once.
@@ -153,6 +154,7 @@ fn is_target_installed() -> Result<bool, String> {
 /// Removes the outer cargo's settings for the host's build: flags, wrappers (such as clippy's), the
 /// target directory, the job server. Settings of package sources stay.
 fn clear_inherited(command: &mut Command) {
+    // `CARGO_REGISTR` begins the names of both `CARGO_REGISTRY_*` and `CARGO_REGISTRIES_*`.
     const KEPT_PREFIXES: [&str; 5] =
         ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
     const REMOVED_PREFIXES: [&str; 8] = [

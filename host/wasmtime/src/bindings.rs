@@ -27,6 +27,7 @@ pub(crate) fn convert_event(event: Event) -> wit::Event {
     match event {
         Event::TurnEnded(result) => wit::Event::TurnEnded(result.convert()),
         Event::Leave(result) => wit::Event::Leave(result.convert()),
+        // No host sends this.
         Event::LeaveLate(result) => wit::Event::Leave(Some(result.convert())),
         Event::ResetSlot => wit::Event::ResetSlot,
         Event::Resign => wit::Event::Resign,

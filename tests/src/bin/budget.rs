@@ -125,8 +125,11 @@ async fn count(arguments: &Arguments) -> Result<()> {
     let names: Vec<&str> = names.chain(sdk_holders.iter().map(|(name, _)| *name)).collect();
 
     let per_hour_factor = 3600.0 / arguments.seconds as f64;
-    let per_hour = |verbs: &BTreeMap<OperationKind, u64>| -> BTreeMap<&str, f64> {
-        verbs.iter().map(|(verb, count)| (verb.name(), *count as f64 * per_hour_factor)).collect()
+    let per_hour = |operations: &BTreeMap<OperationKind, u64>| -> BTreeMap<&str, f64> {
+        operations
+            .iter()
+            .map(|(operation, count)| (operation.name(), *count as f64 * per_hour_factor))
+            .collect()
     };
     let per_minute =
         |processor_time: Duration| processor_time.mul_f64(60.0 / arguments.seconds as f64);
@@ -151,18 +154,19 @@ async fn count(arguments: &Arguments) -> Result<()> {
         println!("{}", json!({ "seconds": arguments.seconds, "candidates": roles }));
         return Ok(());
     }
-    let verbs: Vec<OperationKind> =
+    let operations: Vec<OperationKind> =
         steady_requests.iter().flat_map(BTreeMap::keys).copied().collect();
-    let verbs: std::collections::BTreeSet<OperationKind> = verbs.into_iter().collect();
+    let operations: std::collections::BTreeSet<OperationKind> = operations.into_iter().collect();
     let mut headings = vec!["requests per hour"];
-    headings.extend(verbs.iter().map(|verb| verb.name()));
+    headings.extend(operations.iter().map(|operation| operation.name()));
     headings.extend(["all", "processor time per minute", "memory"]);
     let mut table = Table::new(&headings);
     for (((name, counts), processor_times), memory) in
         names.iter().zip(&steady_requests).zip(processor_times).zip(memory)
     {
         let hourly = per_hour(counts);
-        let cells = verbs.iter().map(|verb| hourly.get(verb.name()).copied().unwrap_or(0.0));
+        let cells =
+            operations.iter().map(|operation| hourly.get(operation.name()).copied().unwrap_or(0.0));
         let cells = cells.chain([hourly.values().sum()]).map(|count| format!("{count:.0}"));
         let used = format!("{:.1} ms", per_minute(processor_times).as_secs_f64() * 1e3);
         let memory = format!("{} MiB", memory / (1024 * 1024));
@@ -170,7 +174,7 @@ async fn count(arguments: &Arguments) -> Result<()> {
     }
     println!("Counted for {} s at the embedded store\n\n{table}", arguments.seconds);
     for (name, counts) in names.iter().zip(&startup_requests) {
-        let summary = counts.iter().map(|(verb, count)| format!("{count} {verb}"));
+        let summary = counts.iter().map(|(operation, count)| format!("{count} {operation}"));
         println!("{name} began with: {}", summary.collect::<Vec<_>>().join(", "));
     }
     println!("load of the machine: {load_before} before, {} after", load());
@@ -250,7 +254,7 @@ impl CountingStore {
             .zip(request_listeners.iter())
             .filter(|(entry, _)| entry.at >= measured_from)
         {
-            *counts[listener_index].entry(entry.verb).or_default() += 1;
+            *counts[listener_index].entry(entry.operation).or_default() += 1;
         }
         Ok(counts)
     }

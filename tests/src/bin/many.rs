@@ -263,8 +263,10 @@ impl Renewals {
                 let total = service.log().total();
                 let new_count = usize::try_from(total - last_total).unwrap_or(usize::MAX);
                 let entries: Vec<_> = service.log().entries().rev().take(new_count).collect();
-                for entry in
-                    entries.into_iter().rev().filter(|entry| entry.verb == OperationKind::Renew)
+                for entry in entries
+                    .into_iter()
+                    .rev()
+                    .filter(|entry| entry.operation == OperationKind::Renew)
                 {
                     renewals.record(&entry.blob, entry.at);
                 }

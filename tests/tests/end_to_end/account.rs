@@ -87,7 +87,7 @@ fn leftover_blobs(front: &Front) -> Vec<String> {
     front.with_service(|service| {
         let mut leftover = Vec::new();
         for entry in service.log().entries() {
-            match (entry.verb, entry.status) {
+            match (entry.operation, entry.status) {
                 (OperationKind::PutBlob, 201) => leftover.push(entry.blob.clone()),
                 (OperationKind::DeleteBlob, 202) => leftover.retain(|blob| *blob != entry.blob),
                 _ => {}
@@ -111,7 +111,7 @@ async fn check_with_key_passes_and_leaves_no_blobs() {
     assert_eq!(leftover_blobs(&front), [""; 0]);
     let touched = front.with_service(|service| {
         let election_entries = service.log().entries().filter(|entry| entry.blob == "report");
-        election_entries.filter(|entry| entry.verb != OperationKind::HeadBlob).count()
+        election_entries.filter(|entry| entry.operation != OperationKind::HeadBlob).count()
     });
     assert_eq!(touched, 0, "the election's own blob is only looked at");
 }

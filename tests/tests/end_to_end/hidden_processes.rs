@@ -73,7 +73,7 @@ impl Scene {
         store.with(|service| {
             let entries = service.log().entries();
             entries
-                .filter(|entry| entry.verb == OperationKind::Release && entry.status == 200)
+                .filter(|entry| entry.operation == OperationKind::Release && entry.status == 200)
                 .count()
         })
     }

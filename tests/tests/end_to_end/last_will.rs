@@ -70,22 +70,26 @@ impl Scene {
     /// Returns the store's log entries for lease operations.
     fn lease_entries(&self) -> Vec<Entry> {
         let Store::Embedded(store) = &self.store else { panic!("it has no such log") };
-        let lease_verbs = [
+        let lease_operations = [
             OperationKind::Acquire,
             OperationKind::Renew,
             OperationKind::Change,
             OperationKind::Release,
         ]
-        .map(|verb| verb.name());
+        .map(|operation| operation.name());
         store.with(|service| {
             let entries = service.log().entries();
-            entries.filter(|entry| lease_verbs.contains(&entry.verb.name())).cloned().collect()
+            entries
+                .filter(|entry| lease_operations.contains(&entry.operation.name()))
+                .cloned()
+                .collect()
         })
     }
 
     /// Returns the number of successful releases.
     fn releases(&self) -> usize {
-        let done = |entry: &&Entry| entry.verb == OperationKind::Release && entry.status == 200;
+        let done =
+            |entry: &&Entry| entry.operation == OperationKind::Release && entry.status == 200;
         self.lease_entries().iter().filter(done).count()
     }
 
@@ -96,15 +100,17 @@ impl Scene {
         if let Store::Embedded(_) = self.store {
             let all = self.lease_entries();
             let released =
-                all.iter().position(|entry| entry.verb == OperationKind::Release).unwrap();
+                all.iter().position(|entry| entry.operation == OperationKind::Release).unwrap();
             let last_renewal = all[..released].iter().rfind(|entry| {
                 matches!(
-                    (entry.verb, entry.status),
+                    (entry.operation, entry.status),
                     (OperationKind::Renew, 200) | (OperationKind::Acquire, 201)
                 )
             });
-            let next =
-                all[released..].iter().find(|entry| entry.verb == OperationKind::Acquire).unwrap();
+            let next = all[released..]
+                .iter()
+                .find(|entry| entry.operation == OperationKind::Acquire)
+                .unwrap();
             let took = next.at - last_renewal.unwrap().at;
             assert!(took < LEASE, "{took:?} after the last renewal: {all:#?}");
         }
@@ -248,7 +254,8 @@ async fn stopped_process_keeps_its_lease_and_expired_will_is_not_sent() {
     let (message, code) = scene.supervisor_report().await;
     assert_eq!(code, Some(128 + 9));
     assert!(message.contains("was not sent: the lease has expired"), "{message}");
-    let releases = scene.lease_entries().into_iter().filter(|e| e.verb == OperationKind::Release);
+    let releases =
+        scene.lease_entries().into_iter().filter(|e| e.operation == OperationKind::Release);
     assert_eq!(releases.count(), 0);
     let line_count = scene.new.lines().len();
     scene.new.line("renewal", line_count, TIMEOUT, |line| line.name() == "renewed").await;
@@ -260,7 +267,8 @@ async fn graceful_exit_sends_no_last_will() {
     let mut scene = Scene::new().await;
     scene.old.signal(Signal::TERM).unwrap();
     assert_eq!(scene.supervisor_report().await, (String::new(), Some(0)));
-    let releases = scene.lease_entries().into_iter().filter(|e| e.verb == OperationKind::Release);
+    let releases =
+        scene.lease_entries().into_iter().filter(|e| e.operation == OperationKind::Release);
     assert_eq!(releases.count(), 1);
     scene.assert_succeeded_by_release().await;
 }

@@ -20,17 +20,17 @@ fn operations() -> Vec<Operation> {
         Operation::ReadSideBlob(SideBlob::Candidates),
         Operation::WriteSideBlob {
             blob: SideBlob::Candidates,
-            replaces: None,
+            replaces: Some(if_match.clone()),
             metadata: Metadata::default(),
         },
         Operation::WriteSideBlob {
             blob: SideBlob::Orders,
-            replaces: None,
+            replaces: Some(if_match.clone()),
             metadata: Metadata::default(),
         },
         Operation::WriteSideBlob {
             blob: SideBlob::Successor,
-            replaces: None,
+            replaces: Some(if_match.clone()),
             metadata: Metadata::default(),
         },
         Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
@@ -99,4 +99,13 @@ fn advice_says_which_requests_need_an_account_sas() {
             assert!(text.contains(account_sas.unwrap_or_default()), "{code}: {text}");
         }
     }
+}
+
+#[test]
+fn overwriting_a_side_blob_needs_w() {
+    let letters = |replaces| {
+        let (blob, metadata) = (SideBlob::Orders, Metadata::default());
+        Operation::WriteSideBlob { blob, replaces, metadata }.permission().letters
+    };
+    assert_eq!((letters(None), letters(Some(ETag("x".into())))), ("c or w", "w"));
 }

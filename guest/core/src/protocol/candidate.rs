@@ -70,6 +70,7 @@ impl<'s> Step<'s> {
         event: Option<Event>,
         chance: &mut dyn Chance,
     ) -> Self {
+        // `clock_lead` is the time by which the host's clock may run ahead: protocol.md §2.
         let StepStart { at: elapsed, clock_lead } = start.into();
         let Postponed { events, state } = state.map(Postponed::from_bytes).unwrap_or_default();
         let (mut phase, mut state) = decode_state(&state).unwrap_or_else(|| {
@@ -78,6 +79,7 @@ impl<'s> Step<'s> {
             let state = State { nonce, listing, ..State::default() };
             (Phase::Watching(Watch::at(elapsed)), state)
         });
+        // `file` is the secret file. If it differs, it has new content.
         if state.file != settings.file {
             state.file = settings.file.clone();
             state.credential_state.on_replaced();
@@ -95,8 +97,9 @@ impl<'s> Step<'s> {
         Self { phase, context, pending: None }
     }
 
-    /// Returns this step with the credential state of an earlier request, such as the read of an
-    /// invocation.
+    /// Returns this step with the credential state that earlier requests left. A serverless
+    /// invocation reads the election before its first step, so that step does not fetch the token
+    /// again.
     #[must_use]
     pub fn with_credential_state(mut self, credential_state: CredentialState) -> Self {
         self.context.state.credential_state = credential_state;
@@ -188,6 +191,7 @@ impl<'s> Step<'s> {
     /// Returns the date to sign requests with: the service's time once it is known, before that
     /// `wall`, the time of this machine. So a wrong clock of this machine does no harm.
     pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
+        // For a seeded bug. This does nothing in a release.
         memory::record_clock(self.context.state.nonce, now, wall);
         self.context
             .state

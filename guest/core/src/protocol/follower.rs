@@ -14,7 +14,7 @@ use crate::mutants::{self, mutant};
 use crate::record::history::Incumbent;
 use crate::record::metadata::{Beat, Record};
 use crate::side::announcement::{
-    self, ANNOUNCE_INTERVAL, Announcement, MIN_TIMEOUT, QUICK_POLL, SUCCESSOR_POLLS,
+    self, ANNOUNCE_INTERVAL, Announcement, MIN_TIMEOUT, QUICK_POLL, SUCCESSOR_POLL_TIME,
 };
 use crate::step::clocks::nanos;
 use crate::step::pace::{Chance, Failover, RetrySchedule, fresh_lease_id};
@@ -172,14 +172,21 @@ impl Follower {
         })
     }
 
-    /// Drops the due request.
-    pub fn forget_request(&mut self) {
+    /// Drops the due request. Either a poll was answered, which shows whether it is still needed,
+    /// or this candidate no longer follows.
+    pub fn clear_request(&mut self) {
         self.request = None;
     }
 
     /// Drops the due request, because an event may have removed its cause. The next poll was
-    /// delayed to leave time for the request, so it comes sooner now.
-    pub fn drop_request(&mut self, watch: Option<&mut Watch>, settings: &Settings, now: Moment) {
+    /// delayed to leave time for the request. So it now comes no later than the earliest regular
+    /// poll: regular polls come after half to a whole poll interval.
+    pub fn cancel_request_and_poll_sooner(
+        &mut self,
+        watch: Option<&mut Watch>,
+        settings: &Settings,
+        now: Moment,
+    ) {
         let had_request = self.request.take().is_some();
         if let Some(watch) = watch.filter(|_| had_request) {
             watch.pace.next_at = watch.pace.next_at.min(now + settings.timings.poll / 2);
@@ -245,7 +252,8 @@ impl Follower {
             watch.pace.next_at = now;
         }
         if self.request.is_none() {
-            // Not later than the earliest normal poll.
+            // Regular polls come after half to a whole poll interval. This one comes no later than
+            // the earliest of these.
             watch.pace.next_at = watch.pace.next_at.min(now + settings.timings.poll / 2);
         }
         let (quick, normal) = self.poll_intervals();
@@ -256,7 +264,7 @@ impl Follower {
         if is_write && successor.is_named && may_be_written {
             // A write without an answer may have been applied too.
             (successor.polls_until, successor.announce_at) =
-                (now + SUCCESSOR_POLLS, now + ANNOUNCE_INTERVAL);
+                (now + SUCCESSOR_POLL_TIME, now + ANNOUNCE_INTERVAL);
             self.announcement_tag = answer.and_then(|answer| answer.etag.clone());
         }
         if self.request.is_none() && now < successor.polls_until {
@@ -299,7 +307,8 @@ pub(crate) fn withdrawal(tag: ETag, settings: &Settings) -> Operation {
 ///
 /// A leader that beats promises to have stopped a given time after its newest beat. The follower
 /// counts from the receipt of the first answer that showed that beat: the beat was sent before. All
-/// instants here follow the clock that never runs ahead.
+/// instants here are readings of the host's clock less the time by which it may run ahead
+/// (`promise_clock`).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Pulse {
     etag: ETag,

@@ -1,8 +1,12 @@
 //! Giving the leadership up: to any candidate, or to a named successor. protocol.md §7.2.
 //!
-//! A leader that gives up claims no further turn. It asks its host to end the running turn, and
-//! renews meanwhile. When the host reports that the work has stopped, the leader releases the lease
-//! or gives it to the successor.
+//! A leader that resigns claims no further turn, and asks its host to end the running one. A leader
+//! that hands over does so only once it has read the successor's announcement. A leader that
+//! rotates resigns because `max-tenure` is over. It lets the running turn finish, unless that lasts
+//! as long as the leadership.
+//!
+//! Each of them renews meanwhile. When the host reports that the work has stopped, the leader
+//! releases the lease or gives it to the successor.
 //!
 //! For a handover, the leader names the successor in the record, and reads the successor's
 //! announcement. The announcement holds the lease id by which the successor will lead. The leader
@@ -95,8 +99,9 @@ fn refusal_reason(
     let (order_class, configuration_class) = (ProblemClass::Order, ProblemClass::Configuration);
     match hold {
         None => Some((order_class, "it does not lead")),
-        // A leader that rotates is in no hurry, and would give its lease to any candidate.
-        Some(_) if steering.is_final() && !steering.rotates() => {
+        // A leader that rotates (resigns because `max-tenure` is over) is in no hurry, and would
+        // give its lease to any candidate.
+        Some(_) if steering.forbids_new_turns() && !steering.rotates() => {
             Some((order_class, "it is already giving up its leadership"))
         }
         // Followers would ignore such a name on the record.
@@ -117,8 +122,9 @@ fn refusal_reason(
 pub(crate) fn is_winding_down(hold: Option<&Hold>, context: &Context<'_>) -> bool {
     let steering = &context.state.steering;
     let is_working = hold.is_some() && context.state.turn.is_some();
+    // A leader that rotates waits for a turn, but not for one that lasts as long as it leads.
     let waits_for_turn = steering.rotates() && !context.settings.agenda.is_one_turn_a_term();
-    is_working && steering.is_final() && !waits_for_turn
+    is_working && steering.forbids_new_turns() && !waits_for_turn
 }
 
 /// Returns the maximum time for which the turn may continue when it winds down for a successor.
@@ -141,17 +147,18 @@ pub(crate) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
     if let Some(order) = steering.hand_over()
         && now >= order.fails_at
     {
+        // Work that is one turn for the whole leadership may have ended already.
+        let has_worked = hold.record.last_slot.is_some_and(|last| last.attempt > 0);
+        let is_finished = settings.agenda.is_one_turn_a_term() && has_worked && is_idle;
+        let consequence = if is_finished { "resigns" } else { "stays" };
         let (to, reason) = (&order.successor_name, order.failure_reason(!is_idle));
         let other_names = context.state.listing.others_if_missing(to, &settings.name);
         let known_candidates =
             other_names.map(|names| format!(". The candidates seen lately are {names}"));
         let detail = format!(
-            "the leadership was not handed over to \"{to}\"; the leader stays: {reason}{}",
+            "the leadership was not handed over to \"{to}\"; the leader {consequence}: {reason}{}",
             known_candidates.unwrap_or_default()
         );
-        // Work that is one turn for the whole leadership may have ended already.
-        let has_worked = hold.record.last_slot.is_some_and(|last| last.attempt > 0);
-        let is_finished = settings.agenda.is_one_turn_a_term() && has_worked && is_idle;
         let id = order.id.clone();
         steering.giving_up = is_finished.then_some(GivingUp::Resign);
         if !is_finished {

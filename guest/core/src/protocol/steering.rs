@@ -190,7 +190,7 @@ impl Steering {
     }
 
     /// Returns true if no further turn may start.
-    pub fn is_final(&self) -> bool {
+    pub fn forbids_new_turns(&self) -> bool {
         match &self.giving_up {
             None => false,
             Some(GivingUp::Resign | GivingUp::Rotate) => true,
@@ -200,6 +200,6 @@ impl Steering {
 
     /// Returns true if the leadership can be given up now.
     pub fn is_ready(&self, now: Moment) -> bool {
-        self.is_final() && self.hand_over().is_none_or(|order| order.is_ready(now))
+        self.forbids_new_turns() && self.hand_over().is_none_or(|order| order.is_ready(now))
     }
 }

@@ -94,7 +94,7 @@ fn handle_answer(
         return on_creation_answer(missing, watch, completed, context);
     }
     if !context.has_pending_side_blob_request() {
-        context.state.follower.forget_request();
+        context.state.follower.clear_request();
     }
     let Some(answer) = completed.answer() else {
         return poll_later(watch, completed, context);
@@ -458,7 +458,7 @@ fn inherit(
     let validated = validated.and_then(|current| {
         validate_next_record(current.record.clone(), context).map(|()| current.record)
     });
-    context.state.follower.forget_request();
+    context.state.follower.clear_request();
     context.state.follower.successor = None;
     context.state.follower.pulse = None;
     let record = match validated {

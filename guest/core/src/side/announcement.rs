@@ -37,7 +37,7 @@ pub(crate) const QUICK_POLL: Duration = Duration::from_millis(500);
 
 /// Time for which a successor polls for the lease after its newest announcement. During that time
 /// the leader may rely on the announcement, and repeat the change.
-pub(crate) const SUCCESSOR_POLLS: Duration = Duration::from_secs(60);
+pub(crate) const SUCCESSOR_POLL_TIME: Duration = Duration::from_secs(60);
 
 /// Interval at which a successor repeats its announcement, and polls the record to see whether the
 /// leader still names it.
@@ -67,7 +67,7 @@ const MAX_MAX_AGE: Duration = Duration::from_secs(30);
 /// other periods allow is 27.75 s (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and 1.75 s are left then.
 fn longest_max_age(took: Duration) -> Duration {
     let reserved = SECOND + took + freshness(took) + MAX_OFFER + QUICK_POLL;
-    MAX_MAX_AGE.min(SUCCESSOR_POLLS.saturating_sub(reserved))
+    MAX_MAX_AGE.min(SUCCESSOR_POLL_TIME.saturating_sub(reserved))
 }
 
 /// Number of requests between two announcements, in addition to the four seconds. The successor

@@ -84,7 +84,8 @@ enum NextRequest {
 }
 
 impl Listing {
-    /// Creates the listing of a new candidate. An observer only reads.
+    /// Creates the listing of a new candidate. An invocation does not use the list, and neither
+    /// does a candidate of an election whose blob's name leaves no room for that of the list.
     pub fn new(settings: &Settings, now: Moment, nonce: u64) -> Self {
         let next = match !settings.one_shot && settings.election.may_have_side_blobs() {
             // The nonce is random, so it also serves as jitter.
@@ -124,7 +125,7 @@ impl Listing {
     }
 
     /// Handles the answer to a read or write of the list. Returns true if the known list may have
-    /// changed.
+    /// changed. An observer only reads.
     pub fn on_answer(
         &mut self,
         (is_write, answer): (bool, Option<&Answer>),

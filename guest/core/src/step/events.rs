@@ -31,7 +31,8 @@ pub(crate) fn apply(
     // An event may remove the cause of a follower's due request. A hint never does, and hints can
     // be frequent.
     if event != Event::Hint {
-        context.state.follower.drop_request(watch, context.settings, context.now);
+        let (settings, now) = (context.settings, context.now);
+        context.state.follower.cancel_request_and_poll_sooner(watch, settings, now);
     }
     match event {
         Event::TurnEnded(result) => return on_turn_ended(&result, phase, context, chance),

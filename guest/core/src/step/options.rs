@@ -422,7 +422,8 @@ pub trait Environment {
     }
 
     /// Returns the name of a setting for a text about the setting `about`. The default is the
-    /// variable.
+    /// variable. A host with several names for a setting can use the kind of name by which the user
+    /// set `about`.
     fn setting_name(&self, setting: SettingId, _about: SettingId) -> String {
         setting.variable().into()
     }

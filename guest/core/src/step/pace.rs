@@ -62,7 +62,7 @@ impl RetrySchedule {
 /// Minimum time between the moment at which a beating leader stops and the end of its promise.
 const MIN_PROMISE_MARGIN: Duration = Duration::from_millis(300);
 
-/// Minimum time-out of a request of a leader that beats, and of a poll of its followers.
+/// Minimum time-out of a beat, unless less of the promise is left, and of a follower's poll.
 const MIN_BEAT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The periods of failover before the end of the lease. All follow from `within`. protocol.md §13.

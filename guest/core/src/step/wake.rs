@@ -77,7 +77,7 @@ fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
 /// Returns the time at which a leader next renews, beats, writes, claims, or gives up.
 fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
     let now = context.now;
-    let is_busy = context.state.turn.is_some() || context.state.steering.is_final();
+    let is_busy = context.state.turn.is_some() || context.state.steering.forbids_new_turns();
     let due = holding::due(hold, context).filter(|_| !is_busy);
     let work = match (&hold.write, due) {
         _ if !hold.is_renewed() && hold.beats.is_none() => None,

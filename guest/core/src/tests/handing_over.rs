@@ -241,7 +241,8 @@ fn the_lease_is_not_given_to_a_successor_that_is_gone() {
     scene.run(seconds(40));
     assert_eq!(scene.leader().as_deref(), Some("first"));
     assert_eq!(scene.service.lease_ids.len(), 1);
-    let is_reported = scene.problems.iter().any(|(_, t)| t.detail.contains("not handed over"));
+    let failure = "not handed over to \"second\"; the leader stays: ";
+    let is_reported = scene.problems.iter().any(|(_, t)| t.detail.contains(failure));
     assert!(is_reported, "{:?}", scene.problems);
 }
 
@@ -289,6 +290,9 @@ fn the_lease_is_not_given_to_a_successor_that_cannot_be_seen() {
     scene.run(seconds(60));
     let (_, ending) = &scene.endings[0];
     assert_eq!(ending.reason, EndingReason::Resigned);
+    let failure = "not handed over to \"second\"; the leader resigns: ";
+    let is_reported = scene.problems.iter().any(|(_, t)| t.detail.contains(failure));
+    assert!(is_reported, "{:?}", scene.problems);
     assert!(matches!(scene.leader().as_deref(), Some("second" | "third")), "{:?}", scene.leader());
 }
 

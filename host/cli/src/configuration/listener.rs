@@ -60,9 +60,9 @@ impl Configuration {
         None
     }
 
-    /// Complains about options that have no effect without a listener.
+    /// Complains about options that need a listener. Call it only if `--listen` is not set.
     pub(crate) fn check_unused_options(&mut self) {
-        // A variable may be meant for other processes.
+        // A variable, unlike an option or the file, may be meant for other processes.
         if self.resolved.is_written(&LISTEN_HOST) {
             let problem = "this needs a listener, and there is none";
             let advice = format!("add {}, or leave it out", self.display_name(&LISTEN));

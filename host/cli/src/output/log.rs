@@ -5,7 +5,6 @@
 
 use super::times::time_of_day;
 use super::{columns, event_lines, wants_colour};
-use crate::complaint::is_deceptive;
 use chrono::{DateTime, Local, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -16,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use tenure::{Event, ProblemKind};
+use tenure_base::text::is_deceptive;
 use tenure_core::Zone;
 use tracing::Level;
 
@@ -57,7 +57,7 @@ pub(crate) struct Style {
 /// The election and the candidate that lines of a log name.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct LogContext {
-    /// Both fields are empty for the log of the process.
+    /// Both fields are empty for the log that belongs to no election.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub election: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -83,7 +83,7 @@ pub(crate) struct Log {
 /// State that all logs of a process share. With several candidates, text lines name the election.
 #[derive(Default)]
 struct LogRegistry {
-    /// Number of candidates.
+    /// Number of logs created by [`Log::for_candidate`] so far.
     count: AtomicUsize,
     /// Length of the longest election name in characters.
     name_width: AtomicUsize,

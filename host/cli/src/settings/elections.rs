@@ -6,9 +6,10 @@ use super::parse::{self, Content, Section, SettingsFile, ValueItem};
 use super::resolved::{PLACEHOLDER, ResolvedSettings, Value, VariableLookup, environment};
 use super::table::{CONFIG, ELECTION, FOR_EACH, FOR_EACH_FILE};
 use super::{Scope, Setting};
-use crate::complaint::{Complaint, is_deceptive, redacted};
+use crate::complaint::{Complaint, redacted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use tenure_base::text::is_deceptive;
 
 /// Maximum number of elections that a complaint lists.
 const MAX_LISTED: usize = 20;
@@ -19,7 +20,7 @@ pub(crate) struct Elections {
     pub resolved: Vec<ResolvedSettings>,
     /// Settings that each produce several elections.
     pub patterns: Vec<Pattern>,
-    /// True if the command line names no single election of the file.
+    /// True if these are all elections of a file.
     pub is_whole_file: bool,
     pub complaints: Vec<Complaint>,
 }

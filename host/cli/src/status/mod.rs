@@ -243,15 +243,15 @@ fn one_as_text(view: &View, with_history: bool) -> String {
     text
 }
 
-/// Returns how soon another candidate replaces a dead leader. Uses the record, and for missing data
-/// the local settings. Assumes a supervisor, as in `tenure run`, because the record does not show
-/// one.
+/// Returns how soon another candidate replaces a dead leader. Promise and address are those on
+/// record. Lease and poll interval, which no record shows, are of the local settings. Assumes a
+/// supervisor, as in `tenure run`, because the record does not show one.
 fn replacement(snapshot: &Snapshot, by_settings: TakeoverTime) -> Option<TakeoverTime> {
     let leader = snapshot.leader()?;
     Some(TakeoverTime {
         promise: snapshot.promise,
         is_supervised: true,
-        is_watched: leader.address.is_some(),
+        is_watched: leader.address.as_deref().is_some_and(TakeoverTime::may_be_watched),
         ..by_settings
     })
 }
@@ -280,7 +280,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
     let triggered = |newest: &Triggered| {
         json!({
             "id": newest.id,
-            "asked": newest.slot.to_rfc3339(),
+            "requested_at": newest.slot.to_rfc3339(),
             "attempt": newest.attempt,
             "outcome": newest.outcome.map(Outcome::name),
         })
@@ -306,7 +306,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "changes": snapshot.changes,
         "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
         "problem": snapshot.problem.as_ref().map(problem),
-        "asked_at": snapshot.answered_at.to_rfc3339(),
+        "answered_at": snapshot.answered_at.to_rfc3339(),
     })
 }
 

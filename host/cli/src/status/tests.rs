@@ -147,6 +147,10 @@ fn replacement_time_is_shown_while_there_is_a_leader() {
         promised,
         "a machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once"
     );
+    // An address without a scheme is only displayed: no follower watches it.
+    snapshot.incumbent.as_mut().unwrap().address = Some("ada:8080".to_owned());
+    let unwatched = replacement_text(&snapshot).unwrap();
+    assert!(unwatched.ends_with("its supervisor lives, within 500ms"), "{unwatched}");
     snapshot.lease = LeaseState::Expired;
     assert_eq!(replacement_text(&snapshot), None);
 }
@@ -232,4 +236,5 @@ fn json_for_programs() {
     assert_eq!(value["last_slot"]["slot"], "1970-01-01T00:01:00Z");
     assert_eq!(value["lease"], "expired");
     assert_eq!((&value["history"], &value["changes"]), (&json!([]), &json!(0)));
+    assert_eq!(value["answered_at"], "1970-01-01T00:01:05Z");
 }

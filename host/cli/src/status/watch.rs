@@ -135,7 +135,8 @@ enum Change {
         #[serde(flatten)]
         outlook: Outlook,
     },
-    /// The time of the next turn. Reported only after the first read, if no turn has ended yet.
+    /// The time of the next turn. Reported for the first read only, if the record shows no finished
+    /// slot: none had a turn yet, or the newest one is tried again.
     NextTurn {
         #[serde(flatten)]
         outlook: Outlook,
@@ -231,8 +232,8 @@ fn turn_changes(previous: Option<&Snapshot>, current: &Snapshot) -> Vec<Change> 
         has_leader: current.leader().is_some(),
     };
     let (last, now) = (previous.map(|last| &last.turns), &current.turns);
-    // End times distinguish two attempts at a slot with the same outcome, and turns for triggers
-    // too.
+    // Two attempts at a slot may have the same outcome, and then only the end times differ. A turn
+    // for a trigger changes these too, so they count only if no such turn has changed.
     let end_times = |turns: &Turns| (turns.last_success, turns.last_failure);
     let another_end = last.is_none_or(|last| {
         last.finished != now.finished

@@ -65,7 +65,8 @@ fn a_leader_with_a_turn_that_failed() {
     let slot = nightly().last_slot.unwrap().slot.to_rfc3339();
     assert_eq!((last.slot, last.candidate, last.took_ms), (slot, None, None));
     let still = &view(&board, NOW + seconds(900)).problems[0];
-    assert_eq!(still.text, "The loop of this candidate is stalled.");
+    let stalled = "This candidate has made no step for 884 s: its main loop is stalled.";
+    assert_eq!(still.text, stalled);
 }
 
 #[test]

@@ -149,7 +149,8 @@ pub fn router(sources: impl Fn() -> Vec<Source> + Send + Sync + 'static) -> Rout
     })
 }
 
-/// Returns the election that the query names, or else the first.
+/// Returns the election that the query names, or the first if it names none. Returns `None` if the
+/// name is unknown, or if there is no election.
 fn selected<'s>(sources: &'s [Source], uri: &Uri) -> Option<&'s Source> {
     let named = query_value(uri, "election");
     sources.iter().find(|source| named.as_ref().is_none_or(|named| **named == *source.election))

@@ -6,7 +6,7 @@
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Duration;
-use tenure::status::{TakeoverTime, TurnSummary};
+use tenure::status::TurnSummary;
 use tenure_core::milliseconds;
 
 /// The shortest time that the lanes show.
@@ -265,9 +265,16 @@ impl Span {
         if to.is_some_and(|to| to > window) {
             return None;
         }
-        let from_ms = milliseconds(age(from).min(window + window / 12));
+        let from_ms = milliseconds(limit_age(age(from), window));
         Some(Self { kind, term, from_ms, to_ms: to.map(milliseconds), after_ms: None })
     }
+}
+
+/// Limits the age of a span's beginning, so that the page draws no long stretch that is out of
+/// sight. The limit exceeds the window, so that the rounded corners of an older span stay out of
+/// sight too.
+pub(crate) fn limit_age(age: Duration, window: Duration) -> Duration {
+    age.min(window + window / 12)
 }
 
 /// Returns the window that shows events of age `oldest`. It is at least [`WINDOW`]. Its quarters
@@ -289,9 +296,9 @@ pub(crate) fn window(oldest: Duration) -> Duration {
     windows.find(|window| oldest <= *window).unwrap_or(Duration::from_secs(12 * 52 * WEEK))
 }
 
-/// Returns the text with a capital letter and a period.
-pub fn sentence(replacement: &TakeoverTime) -> String {
-    let text = replacement.to_string();
+/// Returns the text of a value with a capital letter and a period.
+pub fn sentence(value: &impl ToString) -> String {
+    let text = value.to_string();
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(letters).chain(['.']).collect()

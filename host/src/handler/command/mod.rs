@@ -1,21 +1,24 @@
 //! Handler that runs a program for each turn, and stops it before leadership ends.
 //!
-//! Each run has a [supervisor](tenure_supervisor), the parent process of the command. The runner
-//! sends the supervisor each new end of leadership. The supervisor sends SIGTERM to the command's
-//! process group one stop time before that end, and SIGKILL shortly before that end. It kills the
-//! group at once when its connection to the runner ends, because the turn or the runner has then
-//! ended. A runner that is killed or frozen therefore takes its work with it, without relying on
-//! the margin of the lease.
+//! Each run has a [command supervisor](tenure_supervisor), the parent process of the command. The
+//! runner sends it each new deadline of the work. That is the earliest of the end of leadership,
+//! the time limit with overtime, and the end of the grace period. The command supervisor sends
+//! SIGTERM to the command's process group at the time limit, but at the latest one stop time before
+//! the deadline. It sends SIGKILL shortly before the deadline. It kills the group at once when its
+//! connection to the runner ends, because the turn or the runner has then ended. A runner that is
+//! killed or frozen therefore takes its work with it, without relying on the margin of the lease.
 //!
-//! If the supervisor is killed, the connection ends too: the runner kills the group, and the turn
-//! counts as trapped. On Linux, the runner's own supervisor has adopted the processes that left the
-//! group. The runner asks it to end them, and the turn is over when they have exited. Without that
-//! supervisor, or without a complete list of its children, these processes go on.
+//! If the command supervisor is killed, the connection ends too: the runner kills the group, and
+//! the turn counts as trapped. The runner cannot kill a group that was not reported to it yet. On
+//! Linux, the runner's supervisor has adopted such a command, and the processes that left the
+//! group. The runner asks it to end them, and the turn is over when they have exited. These
+//! processes go on if the list of the supervisor's children is incomplete. They also go on if the
+//! runner has no supervisor, as in programs that use the library.
 //!
-//! If the runner and the supervisor are killed at the same moment but the command is not, the
-//! runner's supervisor ends it, on Linux. Otherwise the command goes on. `PR_SET_PDEATHSIG` could
-//! end it, but must be set between fork and exec, by unsafe code or another program. It would also
-//! reach only the command, not its descendants. Tools that kill this way, like systemd and
+//! If the runner and the command supervisor are killed at the same moment but the command is not,
+//! the runner's supervisor ends it, on Linux. Otherwise the command goes on. `PR_SET_PDEATHSIG`
+//! could end it, but must be set between fork and exec, by unsafe code or another program. It would
+//! also reach only the command, not its descendants. Tools that kill this way, like systemd and
 //! container engines, kill a whole cgroup.
 //!
 //! Processes that the command leaves behind when it ends are killed too. The turn is over when all
@@ -52,16 +55,16 @@ pub struct CommandSettings {
     /// Variables to set. The command also inherits the variables of this process, except the
     /// election's.
     pub env: Vec<(String, String)>,
-    /// Time from SIGTERM to the end of leadership, and from the time limit to SIGKILL. Before the
-    /// end of leadership, a shorter time than 550 ms counts as 550 ms.
+    /// Time from SIGTERM to the end of leadership or of the grace period, and from the time limit
+    /// to SIGKILL. In the first case, a shorter time than 550 ms counts as 550 ms.
     pub stop_time: Duration,
     /// Called with each line of output, within the same limits as for a component. An attached
     /// command writes to the streams of this process instead.
     pub output: LineSink,
     /// Attaches the command to the streams and signals of this process, for one run.
     pub attached: Option<Arc<AttachedCommand>>,
-    /// Connection to this process's own supervisor, if there is one. It adopts the processes that a
-    /// command leaves behind when the command's supervisor is killed.
+    /// Connection to the runner's supervisor, if this process has one. That supervisor adopts the
+    /// processes that a command leaves behind when the command supervisor is killed.
     pub supervisor: Option<Arc<Link>>,
 }
 
@@ -80,14 +83,13 @@ impl Default for CommandSettings {
     }
 }
 
-/// Asks the parent of this process to kill the orphans that it adopted, and waits until none is
-/// left.
+/// Asks the runner's supervisor to kill the orphans that it adopted, and waits until none is left.
 type EndOrphans = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Returns the function that ends orphans through `supervisor`.
+/// Returns the function that ends orphans through `supervisor`, the runner's supervisor.
 ///
-/// Returns `None` if there is no supervisor, or if its list of children is incomplete, so that it
-/// could never respond.
+/// Returns `None` if there is none, or if its list of children is incomplete, so that it could
+/// never respond.
 fn end_orphans(supervisor: Option<Arc<Link>>, visibility: Visibility) -> Option<EndOrphans> {
     let link = supervisor.filter(|_| visibility == Visibility::All)?;
     Some(Arc::new(move || {
@@ -129,8 +131,8 @@ pub struct CommandHandler {
     /// True while processes of a turn may still run.
     is_running: watch::Sender<bool>,
     attached: Option<Arc<AttachedCommand>>,
-    /// `None` if nothing can end the processes that a command leaves behind when its supervisor is
-    /// killed.
+    /// `None` if nothing can end the processes that a command leaves behind when the command
+    /// supervisor is killed.
     end_orphans: Option<EndOrphans>,
 }
 
@@ -231,7 +233,8 @@ impl Handler for CommandHandler {
         })
     }
 
-    /// Returns the stop time: the command of a leaving candidate gets SIGTERM at once.
+    /// Returns the stop time. The end of the grace period becomes the deadline, so SIGTERM is due
+    /// at once.
     fn grace(&self) -> Duration {
         self.stop_time.max(MIN_STOP_TIME)
     }

@@ -1,5 +1,5 @@
-//! Runner's side of one run of a command: orders to the supervisor, its reports, and the end of the
-//! turn.
+//! Runner's side of one run of a command: orders to the command supervisor, its reports, and the
+//! end of the turn.
 
 use super::EndOrphans;
 use super::attached::next_signal;
@@ -31,16 +31,17 @@ use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Time after which the runner kills the command itself if the supervisor does not act on an order
-/// to kill. The turn ends only with the supervisor's report or death, because only the supervisor
+/// Time after which the runner kills the command itself if the command supervisor does not act on
+/// an order to kill. The turn ends only with that supervisor's report or death, because only it
 /// knows the processes that left the process group.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Time before the end of leadership at which the runner kills the command itself, because its
-/// supervisor may be frozen. This is half of the time reserved for killing.
+/// Time before the deadline of the work at which the runner kills the command itself, because the
+/// command supervisor may be frozen. This is half of the time reserved for killing.
 const KILL_MARGIN: Duration = Duration::from_millis(KILL_SLACK.as_millis() as u64 / 2);
 
-/// Interval between checks for a process group without a supervisor. There is no event to wait for.
+/// Interval between checks for a process group without a command supervisor. There is no event to
+/// wait for.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Longest time for which output is read after all processes have exited. Only an unrelated process
@@ -52,41 +53,44 @@ pub(super) struct Run {
     pub program: Program,
     /// Complete environment of the command.
     pub variables: Vec<(OsString, OsString)>,
-    /// Time from SIGTERM to the end of leadership.
+    /// Time from SIGTERM to the end of leadership or of the grace period, and from the time limit
+    /// to SIGKILL.
     pub stop_time: Duration,
-    /// Leadership under which the command runs.
+    /// Leadership under which the command runs. Its end is the deadline of the work: the earliest
+    /// of the end of leadership, the time limit with overtime, and the end of the grace period.
     pub lease: Lease,
-    /// End of the turn's time limit, on the clock that the supervisor reads.
+    /// End of the turn's time limit, on the clock that the command supervisor reads.
     pub limit: Option<Duration>,
     /// Sinks of the command's standard output and standard error.
     pub lines: [Lines; 2],
     /// Signals to forward. `None` if the command is not attached.
     pub signals: Option<broadcast::Receiver<i32>>,
-    /// Ends the processes that left the process group if the supervisor is killed.
+    /// Ends the processes that left the process group if the command supervisor is killed.
     pub end_orphans: Option<EndOrphans>,
 }
 
-/// State of a run with a live supervisor.
+/// State of a run that was started.
 struct SupervisedCommand {
     lease: Lease,
-    /// The supervisor, whose child leads the group.
+    /// The command supervisor, whose child leads the group.
     supervisor: Option<Pid>,
     /// Process group, once it is known.
     group: Option<Pid>,
-    /// End of leadership that the supervisor received last.
+    /// Deadline of the work that was last sent to the command supervisor.
     sent_until: Duration,
-    /// Instant at which the runner kills the command, unless the supervisor reports its end before.
+    /// Instant at which the runner kills the command, unless the command supervisor reports its end
+    /// before.
     kill_at: Option<Duration>,
     /// Signals to forward.
     signals: Option<broadcast::Receiver<i32>>,
-    /// Ends the processes that left the process group if the supervisor is killed.
+    /// Ends the processes that left the process group if the command supervisor is killed.
     end_orphans: Option<EndOrphans>,
 }
 
 impl Run {
     /// Runs the command until all its processes have exited. Kills it when `stop` completes.
     ///
-    /// If this future is dropped with the whole runtime, the supervisor kills the command.
+    /// If this future is dropped with the whole runtime, the command supervisor kills the command.
     pub(super) async fn supervise(self, mut stop: oneshot::Receiver<Infallible>) -> RunOutcome {
         let sent_until = self.lease.valid_until();
         let lease = self.lease;
@@ -109,7 +113,7 @@ impl Run {
             let socket = UnixStream::from_std(socket)?;
             let limit = self.limit.map(|limit| to_line(&Order::Limit(limit))).unwrap_or_default();
             let bounds = limit + &to_line(&Order::Until(on_shared_clock(&supervised.lease)));
-            // The command starts once its supervisor has received the end of leadership. So nothing
+            // The command starts once the command supervisor has received the deadline. So nothing
             // may fail after this write. It cannot block: the buffer of a new socket is empty.
             writer.write_all(bounds.as_bytes())?;
             Ok((supervisor, socket))
@@ -131,15 +135,15 @@ impl Run {
         };
         let _ =
             timeout(OUTPUT_TIMEOUT, async { while output.join_next().await.is_some() {} }).await;
-        // The supervisor has sent its last report, or was killed.
+        // The command supervisor has sent its last report, or was killed.
         let _ = supervisor.wait().await;
         outcome
     }
 }
 
 impl SupervisedCommand {
-    /// Controls the command until the supervisor's last report. Returns `None` if the supervisor
-    /// has ended without a last one.
+    /// Controls the command until the command supervisor's last report. Returns `None` if that
+    /// supervisor has ended without a last report.
     async fn listen(
         &mut self,
         socket: UnixStream,
@@ -173,7 +177,7 @@ impl SupervisedCommand {
                             let stopped = gone.stopped || is_stopping;
                             return Some(RunOutcome::Finished(CommandExit { stopped, ..gone }));
                         }
-                        // The supervisor may have died while writing. Its end follows then.
+                        // The command supervisor may have died while writing. Its end follows then.
                         None => {}
                     }
                 }
@@ -188,14 +192,14 @@ impl SupervisedCommand {
                     unsent.extend_from_slice(to_line(&Order::Signal(number)).as_bytes());
                 }
                 () = sleep_until(&clock, kill_at) => {
-                    // The supervisor has not been reaped, so its process id is still valid.
+                    // The command supervisor was not reaped, so its process id is still valid.
                     let next_kill = (!self.kill()).then(|| clock.now() + RETRY_DELAY);
                     (is_stopping, self.kill_at) = (true, next_kill);
                     let _ = order_writer.shutdown().await;
                 }
-                // A frozen supervisor reads nothing: this write then stays pending, and the other
-                // branches still run. When the supervisor resumes, it kills at the last end of
-                // leadership that it received.
+                // A frozen command supervisor reads nothing: this write then stays pending, and the
+                // other branches still run. When it resumes, it kills at the last deadline that it
+                // received.
                 written = order_writer.write(&unsent), if !is_stopping && !unsent.is_empty() => {
                     let written = written.unwrap_or(unsent.len());
                     unsent.drain(..written);
@@ -206,8 +210,8 @@ impl SupervisedCommand {
 
     /// Kills the command. Returns false if its group is not known yet; the caller then retries.
     fn kill(&self) -> bool {
-        // The supervisor may freeze before it reports the group, or before its child becomes the
-        // leader of a group.
+        // The command supervisor may freeze before it reports the group, or before its child
+        // becomes the leader of a group.
         let unreported = || children_of(self.supervisor?).into_iter().next();
         let group = self.group.or_else(unreported);
         let killed = group.is_some_and(|group| {
@@ -218,13 +222,14 @@ impl SupervisedCommand {
         killed || self.group.is_some()
     }
 
-    /// Ends a command whose supervisor has died.
+    /// Ends a command after the death of the command supervisor.
     ///
     /// Another process adopts the command: this process if it is the init process of a container,
-    /// or the supervisor of `tenure run`. The latter also ends the processes that left the group.
+    /// or the runner's supervisor, otherwise the system's init. The runner's supervisor also ends
+    /// the processes that left the group.
     ///
-    /// A supervisor that was killed between starting the command and reporting it looks like one
-    /// that started nothing.
+    /// A command supervisor that was killed between starting the command and reporting it looks
+    /// like one that started nothing.
     async fn end_without_supervisor(&self, supervisor: &mut Child) -> RunOutcome {
         let outcome = match self.group {
             Some(group) => self.end_group(group).await,
@@ -256,7 +261,7 @@ impl SupervisedCommand {
 /// A command that started its own session counts as dead.
 ///
 /// An unrelated process that reuses the id is usually in another session, and does not count. A
-/// command of another turn of this process is in the same session, and would count.
+/// command of another turn of this process is in the same session, so it would be killed.
 fn is_command_alive(command: Pid) -> bool {
     let command = unistd::Pid::from_raw(command.as_raw_nonzero().get());
     // Uses `nix`, because `rustix` cannot represent the session 0. This process and its command
@@ -271,8 +276,8 @@ async fn sleep_until(clock: &BootClock, at: Option<Duration>) {
     }
 }
 
-/// Returns the end of leadership on the clock that the supervisor reads. It may be early by the
-/// time between the two clock reads, but never late.
+/// Returns the deadline of the work on the clock that the command supervisor reads. It may be early
+/// by the time between the two clock reads, but never late.
 fn on_shared_clock(lease: &Lease) -> Duration {
     let now = shared::now();
     match lease.remaining() {
@@ -296,7 +301,7 @@ pub(super) enum RunOutcome {
     NotStarted(String),
     /// The command ran, and all its processes have exited.
     Finished(CommandExit),
-    /// The supervisor was killed, and the command was then killed too.
+    /// The command supervisor was killed, and the command was then killed too.
     SupervisorKilled,
 }
 

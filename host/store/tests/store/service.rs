@@ -144,7 +144,7 @@ fn the_log_has_every_handled_request() {
     );
     let last = log.entries().next_back().unwrap();
     assert_eq!(
-        (last.verb, last.method.as_str(), last.status),
+        (last.operation, last.method.as_str(), last.status),
         (OperationKind::HeadBlob, "HEAD", 403)
     );
     assert_eq!(last.code, Some("AuthenticationFailed"));

@@ -335,10 +335,10 @@ async fn processes_come_and_go_in_azurite() {
 needs!(Node => async fn processes_come_and_go_in_azurite);
 
 /// Returns the store's successful requests for the blob whose name ends with `ends`.
-fn store_entries(store: &Store, ends: &str, verb: OperationKind) -> Vec<Entry> {
+fn store_entries(store: &Store, ends: &str, operation: OperationKind) -> Vec<Entry> {
     let Store::Embedded(store) = store else { panic!("it has no such log") };
     store.with(|service| {
-        let matches = |entry: &&Entry| entry.verb == verb && entry.blob.ends_with(ends);
+        let matches = |entry: &&Entry| entry.operation == operation && entry.blob.ends_with(ends);
         service.log().entries().filter(matches).filter(|e| e.status < 300).cloned().collect()
     })
 }

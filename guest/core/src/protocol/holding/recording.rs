@@ -126,7 +126,7 @@ pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
 pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedRecord> {
     let (steering, is_idle) = (&context.state.steering, context.state.turn.is_none());
     let successor = steering.hand_over().map(|order| order.successor_name.clone());
-    let due = due(hold, context).filter(|_| is_idle && !steering.is_final());
+    let due = due(hold, context).filter(|_| is_idle && !steering.forbids_new_turns());
     let must_write_outcome = is_idle && is_outcome_write_due(hold, due.as_ref(), context);
     let names_successor = hold.names_successor(successor.as_deref());
     let refusal = steering.refusal.clone().or_else(|| hold.record.refusal.clone());
@@ -365,7 +365,7 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
 /// Starts the claimed turn. A leader that gives up its leadership records instead that the turn did
 /// not start.
 fn on_claim_written(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
-    if context.state.steering.is_final() {
+    if context.state.steering.forbids_new_turns() {
         hold.record.put_outcome(claim.kind, turn_end(Outcome::NotStarted, None, context));
         hold.has_unwritten_outcome = true;
     } else {

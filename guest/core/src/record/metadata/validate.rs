@@ -81,7 +81,9 @@ impl Record {
         Ok(ValidatedRecord { record, ignored })
     }
 
-    /// Validates that an election can have reached this term at `time`.
+    /// Validates that an election can have reached this term at `time`. A term is one more than the
+    /// previous term or the Unix time at which it was won, whichever is higher. So it cannot be far
+    /// ahead of the clock.
     ///
     /// # Errors
     /// The term is too far ahead of `time`.
@@ -113,8 +115,8 @@ impl Record {
         let detail = match Self::from_metadata(&written) {
             Ok(_) if size + RESERVED_BYTES <= MAX_BYTES => return Ok(()),
             Ok(_) => format!(
-                "the record of {election} is too large: with the fields of others it takes {size} of {MAX_BYTES} \
-                 bytes, and a leader needs {RESERVED_BYTES} of them free"
+                "the record of {election} is too large: with the fields that this version does not know, it takes \
+                 {size} of {MAX_BYTES} bytes, and a leader needs {RESERVED_BYTES} of them free"
             ),
             Err(error) => {
                 let part = match &error {
