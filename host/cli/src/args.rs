@@ -67,7 +67,7 @@ pub(super) enum Command {
     /// Breaks the lease of a leader that cannot be reached
     #[command(after_long_help = BREAK_HELP)]
     Break,
-    /// Removes a claimed slot in the future, which delays all scheduled turns
+    /// Removes a claimed slot that lies in the future and blocks all scheduled turns
     #[command(after_long_help = RESET_SLOT_HELP)]
     ResetSlot,
     /// Combines the election and a handler into one component for Spin, wasmCloud and others
@@ -244,7 +244,7 @@ Examples:
 
 const RUN_HELP: &str = "\
 The work is a program, a URL, a WebAssembly component, or an application that asks. Without a schedule it runs for \
-triggers only (`tenure trigger`).
+triggers only (`tenure trigger`); --no-work always lasts as long as the leadership.
 
   tenure run jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
   tenure run jobs/report --every 1h --webhook https://example.com/tick
@@ -256,10 +256,10 @@ A program is started again for each turn, and exit code 0 is success. It inherit
 variables of an identity; --env adds others. It does not inherit TENURE_*, the variables by which systemd is \
 notified, and the secrets of the storage account. These are AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY, \
 AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_AUTH_TOKEN and AZURE_CLIENT_SECRET. Tenure sets TENURE_ELECTION, TENURE_TERM, \
-TENURE_SLOT, TENURE_ATTEMPT and TENURE_IDEMPOTENCY_KEY; TENURE_TRIGGER for a turn of `tenure trigger`; \
-TENURE_SHARE_INDEX and TENURE_SHARE_COUNT with --shares. TENURE_DEADLINE is the time at which the program is killed \
-if no later renewal succeeds. The program and everything that it started get SIGTERM one --stop-time before the \
-leadership ends, and SIGKILL half a second before the end.
+TENURE_SLOT, TENURE_ATTEMPT, TENURE_PAST_DUE, TENURE_MISSED_SLOTS and TENURE_IDEMPOTENCY_KEY; TENURE_TRIGGER for a \
+turn of `tenure trigger`; TENURE_SHARE_INDEX and TENURE_SHARE_COUNT with --shares; TRACEPARENT if traces are sent. \
+TENURE_DEADLINE is the time at which the program is killed if no later renewal succeeds. The program and everything \
+that it started get SIGTERM one --stop-time before the leadership ends, and SIGKILL half a second before the end.
 
 A URL gets one POST for each turn, with the turn as JSON. Any 2xx is success. A call that did not arrive is retried; \
 one that may have arrived is retried with --delivery at-least-once only. When the leadership ends, the connection is \
@@ -286,7 +286,7 @@ second later, ends it at once.
 The process that you start is a supervisor; its child, the same program, runs the election. When the child dies, the \
 supervisor kills what is left of its work, releases the lease, and ends with the same exit code, or with 128 plus the \
 signal number. If the supervisor is killed (kill -9), its child dies too. The others then wait until the lease \
-expires, or with --failover about that long.
+expires or, with --failover, for about the time given there.
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 a setting is wrong, and nothing was sent; 71 the \
 system lacked the threads, memory or file descriptors to start it; 101, or 128 plus a signal number: the process that \
@@ -316,9 +316,9 @@ The lock is an election's blob, so `tenure status` and `tenure break` work on it
 
 Exit codes: the command's own; 128 plus the signal number, if a signal ended the command or the waiting; 75 the lock \
 was not acquired in time, or at once with --if-free, and nothing was run (it is held, or the account did not answer: \
-standard error says which); 76 the lock was lost while the command ran, and the \
-command was ended for that; 125 something was wrong with the settings, the blob or this program itself, or the \
-account refused, and nothing was run; 126 the command cannot be executed; 127 there is no such command.";
+standard error says which); 76 the lock was lost while the command ran, and the command was ended for that, or this \
+program died while it held the lock; 125 something was wrong with the settings, the blob or this program itself, or \
+the account refused, and nothing was run; 126 the command cannot be executed; 127 there is no such command.";
 
 const OBSERVE_HELP: &str = "\
 It answers at --listen as a candidate does, with /leader and /watch among others, but takes no part in the \
@@ -388,9 +388,9 @@ Exit codes: 0 the new number was requested, was requested before, or is already 
 that is not known; 2 something was wrong with the settings, the plan could not be read or there is none yet, or it was not confirmed.";
 
 const TRANSFER_HELP: &str = "\
-It writes an order to a small blob beside the election's, BLOB.orders, and notifies the leader at the address that it \
-put on record. That needs permission to write there. The leader reads its orders every 10 s. It obeys an order of its \
-own term that is at most a minute old. A later transfer replaces one that has not begun.
+It writes an order to a small blob beside the election's, BLOB.orders, and notifies the leader at the address that \
+it put on record. That needs permission to write there. The leader reads its orders every 10 s. It obeys a transfer \
+of its own term that is at most a minute old. A later transfer replaces one that has not begun.
 
 With --to, the running turn ends within its grace, and the candidate of that name leads next, with no other leader in \
 between. If that candidate does not announce itself, the leader stays. Without --to, the leader resigns: any \

@@ -109,8 +109,8 @@ settings! {
         name: "config", variable: "TENURE_CONFIG", kind: Kind::File, commands: ALL,
         scope: Scope::Elsewhere,
         short: "A file with values for these options",
-        help: "A file with values for these options, for one election or for several; see the page Configuration \
-               of the documentation. The command line and variables take precedence",
+        help: "A file with values for these options, for one election or for several. The command line and \
+               variables take precedence. docs/configuration.md describes the file",
         heading: ELECTIONS, ..ROW
     };
     ELECTION = Setting {
@@ -298,8 +298,8 @@ settings! {
         range: Range::From(SHORTEST_STOP_TIME), default: &[Words("3s, with --failover less, so that a beat can be retried: 0.7s at 3s, 1.9s at 10s")],
         works: &[Work::Command],
         help: "How long before the end of the leadership a command gets SIGTERM; SIGKILL follows half a second before \
-               that end. With 3s the command has 2.5s; with 550ms or less it has 50ms. After its \
-               --turn-timeout a command gets SIGTERM, and SIGKILL this long after that. This time, one renewal \
+               that end. With 3s the command has 2.5s; with 550ms or less it has 50ms. After the \
+               time-out of a turn a command gets SIGTERM, and SIGKILL this long after that. This time, one renewal \
                interval and half a second of reserve must together fit into the lease less the margin. \
                With --failover, this time, one beat interval and half a second must together fit into the time for \
                which a leader may act after a beat",
@@ -320,7 +320,9 @@ settings! {
         commands: RUN_AND_LOCK,
         name: "lease", variable: variable::LEASE, kind: Kind::Duration,
         range: Range::Durations(limits::LEASE),
-        default: &[Time(limits::DEFAULT_LEASE), Words(", with --failover "), Time(limits::DEFAULT_LEASE_WITH_FAILOVER)],
+        default: &[
+            Time(limits::DEFAULT_LEASE), Words("; "), Time(limits::DEFAULT_LEASE_WITH_FAILOVER), Words(" if --failover is set"),
+        ],
         help: "How long a lease lasts without a renewal, in whole seconds",
         heading: TIMINGS, ..PASSED_ON
     };
@@ -376,8 +378,8 @@ settings! {
         name: "max-failures", variable: variable::MAX_FAILURES, kind: Kind::Number,
         range: Range::Numbers(limits::MAX_FAILURES),
         default: &[
-            Number(limits::DEFAULT_MAX_FAILURES), Words(", with --while-leading "),
-            Number(limits::DEFAULT_MAX_FAILURES_WHILE_LEADING),
+            Number(limits::DEFAULT_MAX_FAILURES), Words("; "),
+            Number(limits::DEFAULT_MAX_FAILURES_WHILE_LEADING), Words(" with --while-leading"),
         ],
         help: "How many failed turns in a row end the leadership; 0: never. A turn that traps or takes too \
                long ends it at once",
@@ -396,8 +398,8 @@ settings! {
         range: Range::Durations(Duration::ZERO..=seconds(HOUR)),
         default: &[
             Time(DEFAULT_GRACE),
-            Words(", for a command the stop time (at least 550ms, with --failover 3s), with --no-work until the \
-                   application's last answer has expired"),
+            Words("; for a command the stop time (at least 550ms), or 3s if --failover is set; with --no-work until \
+                   the application's last answer has expired"),
         ],
         short: "Grace period for a running turn on shutdown",
         help: "Grace period for a running turn when this candidate shuts down; its lease is renewed \
@@ -465,7 +467,8 @@ settings! {
         range: Range::Sizes(1 << 20..=4 << 30), default: &[Size(tenure_wasmtime::MEMORY_LIMIT as u64)], works: &[Work::Component],
         help: "The memory that a turn may take; a handler that exceeds it traps. In addition, the host \
                holds at most half as much, or 16 MiB if that is more, for its requests, answers and handles",
-        more: "In addition, the host holds at most half as much, or 16 MiB if that is more. A quarter of that is for handles",
+        more: "In addition, the host holds at most half as much, or 16 MiB if that is more. A quarter of that is for \
+               handles (WASI resources)",
         advice: "give a number and a unit, like 64MiB or 1GiB",
         heading: WORK, ..ROW
     };
@@ -659,7 +662,7 @@ settings! {
     JSON = Setting {
         name: "json", kind: Kind::Switch, commands: WITH_JSON,
         short: "Writes JSON instead of text",
-        help: "Writes JSON instead of text: one object, or with --watch one per line", heading: OTHERS, ..ROW
+        help: "Writes JSON instead of text: one object; status with --watch writes one per line", heading: OTHERS, ..ROW
     };
 }
 
