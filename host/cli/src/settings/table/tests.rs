@@ -77,7 +77,7 @@ fn defaults_are_those_of_the_component() {
     for setting in component_settings() {
         // A default with another setting follows after the first.
         let default = to_text(setting.default);
-        let default = default.split(',').next().unwrap_or_default();
+        let default = default.split([',', ';']).next().unwrap_or_default();
         let is_value = match setting.kind {
             Kind::Duration => parse_duration(default).is_some(),
             Kind::Number => default.parse::<u32>().is_ok(),
@@ -97,7 +97,7 @@ fn defaults_are_those_of_the_component() {
 fn defaults_are_those_of_the_program() {
     #[cfg(unix)]
     assert_eq!(
-        to_text(STOP_TIME.default).split(',').next().and_then(parse_duration),
+        to_text(STOP_TIME.default).split([',', ';']).next().and_then(parse_duration),
         Some(tenure_supervisor::STOP_TIME)
     );
     for setting in [&LOG, &LOG_LEVEL] {
