@@ -104,8 +104,8 @@ pub fn parse_mutant(name: &str) -> Result<Mutant, String> {
 
 fn find_mutant(mutant: Mutant, expected: Option<&'static str>, limit: u64) -> HuntResult {
     let options = Options { mutant: Some(mutant), ..Fidelity::Native.into() };
-    let first_seed = FIRST_SEEDS.into_iter().find(|(rare, _)| *rare == mutant);
-    let first_seed = first_seed.map_or(0, |(_, seed)| seed);
+    let rare_bug = FIRST_SEEDS.into_iter().find(|(rare, _)| *rare == mutant);
+    let first_seed = rare_bug.map_or(0, |(_, seed)| seed);
     for seed in first_seed..first_seed + limit {
         let violations = super::run(seed, &options).violations;
         let broken_invariants: BTreeSet<_> =
