@@ -4,12 +4,13 @@
 //! This module only moves bytes and time. [`tenure_core`] and [`tenure_azure`] decide about
 //! requests and answers, and [`crate::entry`] about the answers to platforms.
 
-// Hosts use the first export that they know, so the command must come before the service. The
-// linker orders exports by the names of their modules, shorter names first: `command`, `service`,
-// `bindings`. So these names matter. A test of `tenure compose` checks the order.
+// Some hosts call the first export that they know. runwasi provides `wasi:http` to a component only
+// if it calls it by HTTP, so that export must come first. The compiler sorts exports by symbol, so
+// modules with shorter names come first: `http`, `command`, `bindings`. A test of
+// `tenure compose` checks the order.
 mod host;
+mod http;
 mod invocation;
-mod service;
 
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};

@@ -26,8 +26,8 @@ const FILTER: &[u8] = include_bytes!(env!("TENURE_FILTER"));
 /// The entry points for platforms. Their order is that of the component's exports: some hosts call
 /// the first one that they know.
 const EXPORTS: [&str; 4] = [
-    "wasi:cli/run@0.2.0",
     "wasi:http/incoming-handler@0.2.0",
+    "wasi:cli/run@0.2.0",
     "handle-cron-event",
     "tenure:election/election@0.1.0",
 ];

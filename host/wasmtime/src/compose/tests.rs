@@ -5,8 +5,8 @@ use super::*;
 use crate::EXAMPLE_HANDLER;
 
 const ORDER: [&str; 4] = [
-    "wasi:cli/run@0.2.12",
     "wasi:http/incoming-handler@0.2.12",
+    "wasi:cli/run@0.2.12",
     "handle-cron-event",
     "tenure:election/election@0.1.0",
 ];
