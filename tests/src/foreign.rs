@@ -1,7 +1,9 @@
 //! Third-party hosts: wasmtime from PyPI, driven by the scripts in `tests/foreign`, and jco on
 //! Node.js in the version of the JavaScript example.
 
+use std::fs::Permissions;
 use std::io::{Read as _, Seek as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -38,11 +40,16 @@ pub fn jco_command(verb: &str, component: &Path) -> Result<Command> {
     Ok(node)
 }
 
-/// Returns wasmtime's own program, if it is on the `PATH`.
-#[must_use]
-pub fn wasmtime_program() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join("wasmtime")).find(|file| file.is_file())
+/// Returns wasmtime's own program, which runs WASI 0.3.
+///
+/// # Errors
+/// wasmtime cannot be installed.
+pub fn wasmtime_program() -> Result<PathBuf> {
+    let installed = tools::pip("wasmtime", "tests/foreign/requirements.txt")?;
+    let program = installed.join("wasmtime_cli/wasmtime");
+    // pip does not mark it as executable.
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+    Ok(program)
 }
 
 /// HTTP host. Dropping it ends all its processes.
