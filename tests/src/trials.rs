@@ -16,6 +16,8 @@ const TESTS_VARIABLE: &str = "TENURE_TESTS";
 pub enum Tool {
     /// The shell.
     Bash,
+    /// The builder of images, without a service.
+    Buildah,
     /// Chromium with its driver.
     Chromium,
     /// The program.
@@ -24,8 +26,12 @@ pub enum Tool {
     Fish,
     /// The program.
     Git,
+    /// The toolchain.
+    Go,
     /// The formatter of manual pages.
     Groff,
+    /// The JDK, whose `java` compiles a source file.
+    Java,
     /// The program.
     Jq,
     /// The checker of manual pages.
@@ -38,6 +44,12 @@ pub enum Tool {
     Python,
     /// Root user with the right to mount, with `unshare` and `setpriv`.
     Root,
+    /// Root user who can start systemd in namespaces of its own.
+    RootAndSystemd,
+    /// `systemd-analyze` of systemd.
+    Systemd,
+    /// The checker of shell scripts.
+    Shellcheck,
     /// The shell.
     Zsh,
 }
@@ -47,11 +59,14 @@ impl Tool {
     fn probe_command(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Bash => (&["bash", "--version"], "bash"),
+            Self::Buildah => (&["buildah", "--version"], "buildah"),
             Self::Chromium => (&["chromedriver", "--version"], "Chromium with chromedriver"),
             Self::Curl => (&["curl", "--version"], "curl"),
             Self::Fish => (&["fish", "--version"], "fish"),
             Self::Git => (&["git", "--version"], "git"),
+            Self::Go => (&["go", "version"], "go"),
             Self::Groff => (&["groff", "--version"], "groff"),
+            Self::Java => (&["javac", "--version"], "a JDK"),
             Self::Jq => (&["jq", "--version"], "jq"),
             Self::Mandoc => (&["mandoc", "/dev/null"], "mandoc"),
             // npm is a script of Node.js.
@@ -62,6 +77,26 @@ impl Tool {
                 &["unshare", "--mount", "setpriv", "--version"],
                 "root with unshare and setpriv of util-linux",
             ),
+            Self::Shellcheck => (&["shellcheck", "--version"], "shellcheck"),
+            // The mounts are those of `tests/deploy/systemd` that a container may refuse.
+            Self::RootAndSystemd => (
+                &[
+                    "unshare",
+                    "--mount",
+                    "--pid",
+                    "--fork",
+                    "--cgroup",
+                    "--net",
+                    "sh",
+                    "-ec",
+                    "mount -t cgroup2 none /mnt; test -w /mnt/cgroup.procs; mount -t tmpfs none /media; \
+                     mkdir /media/u /media/w; \
+                     mount -t overlay none -o lowerdir=/,upperdir=/media/u,workdir=/media/w /mnt; \
+                     test -x /usr/lib/systemd/systemd",
+                ],
+                "systemd, and root with the right to mount cgroups and overlays",
+            ),
+            Self::Systemd => (&["systemd-analyze", "--version"], "systemd-analyze of systemd"),
             Self::Zsh => (&["zsh", "--version"], "zsh"),
         }
     }

@@ -8,3 +8,5 @@ mod documents;
 mod language;
 mod library;
 mod modules;
+#[cfg(target_os = "linux")]
+mod release;
