@@ -1,10 +1,8 @@
 //! Elections in a blob, reached over HTTP: [`Election`].
 
-use crate::egress::direct::{from_http, to_http};
 use crate::egress::{AllowList, Clients, Gate, RootCertificates};
 use crate::settings::{CandidateSettings, InvalidSettings};
 use crate::token;
-use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -170,10 +168,10 @@ impl Election {
     ///
     /// Returns the failure if there is no response.
     pub async fn send(&self, request: &Request) -> Result<Response, Failure> {
-        let other_failure = |detail: String| Failure { kind: FailureKind::Other, detail };
-        let within = request.timeout;
-        let request = to_http(request).map_err(|error| other_failure(error.to_string()))?;
-        self.exchange(request, within).await
+        match self.gate.get() {
+            Some(gate) => gate.fetch(request).await,
+            None => Err(Failure { kind: FailureKind::Denied, detail: String::new() }),
+        }
     }
 
     /// Reads the state of the election without taking part.
@@ -295,17 +293,6 @@ impl Election {
             clock_lead,
             steady_start: started_at.saturating_sub(clock_lead),
         }
-    }
-
-    async fn exchange(
-        &self,
-        request: http::Request<Bytes>,
-        within: Duration,
-    ) -> Result<Response, Failure> {
-        let Some(gate) = self.gate.get() else {
-            return Err(Failure { kind: FailureKind::Denied, detail: String::new() });
-        };
-        gate.fetch(request, within).await.map(from_http)
     }
 }
 

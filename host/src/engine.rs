@@ -8,15 +8,11 @@
 
 pub use crate::egress::{
     AllowList, Body, Budget, Clients, Error, Gate, InvalidOrigin, Limits, Outlet, Policy, Proxy,
-    direct::{from_http, to_http},
+    direct::exchange,
 };
 pub use crate::election::Election;
 pub use crate::handler::lines::{HandlerLines, Lines, TurnLines};
-pub use crate::lease::TraceParent;
 pub use crate::runner::{Elector, ElectorError, Order, Runner};
 pub use crate::settings::candidate::CandidateSettings;
 pub use crate::settings::variables::Variables;
 pub use crate::tasks::{LeaveSignal, Task, Tasks};
-
-/// Interface through which a handler component is called.
-pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";

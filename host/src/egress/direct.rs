@@ -4,8 +4,8 @@ use super::{AllowList, Body, Clients, Error, Gate, Limits, Policy, ResponseMode}
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
+use reqwest::Url;
 use std::sync::Arc;
-use std::time::Duration;
 use tenure_core::{Failure, FailureKind, Request, Response};
 use tokio::time::timeout;
 
@@ -13,50 +13,59 @@ use tokio::time::timeout;
 const MAX_RESPONSE: usize = 64 * 1024;
 
 impl Clients {
-    /// Sends one request and reads its response, up to 64 KiB. Times out after `within`.
+    /// Sends a request and reads its response, up to 64 KiB.
     ///
     /// # Errors
     ///
-    /// Returns the failure if there is no complete response.
-    pub async fn send(
-        self: &Arc<Self>,
-        request: http::Request<Bytes>,
-        within: Duration,
-    ) -> Result<http::Response<Bytes>, Failure> {
-        let other_failure = |detail: String| Failure { kind: FailureKind::Other, detail };
-        let (scheme, authority) = (request.uri().scheme_str(), request.uri().authority());
+    /// Returns the failure if there is no complete response in time.
+    pub async fn send(self: &Arc<Self>, request: &Request) -> Result<Response, Failure> {
         let mut allow = AllowList::default();
-        if let (Some(scheme), Some(authority)) = (scheme, authority) {
-            let origin = format!("{scheme}://{authority}");
-            allow.allow(&origin).map_err(|error| other_failure(error.to_string()))?;
+        if let Ok(url) = Url::parse(&request.url) {
+            let origin = url.origin().ascii_serialization();
+            allow.allow(&origin).map_err(|error| other_failure(&error))?;
         }
-        let policy =
-            Policy { allow, timeout: within, response_mode: ResponseMode::Collected(MAX_RESPONSE) };
-        Gate::pooled(Arc::new(policy), self.clone()).fetch(request, within).await
+        let response_mode = ResponseMode::Collected(MAX_RESPONSE);
+        let policy = Policy { allow, timeout: request.timeout, response_mode };
+        Gate::pooled(Arc::new(policy), self.clone()).fetch(request).await
     }
 }
 
 impl Gate {
-    /// Sends one request and reads its response. Times out after `within`.
+    /// Sends a request of the core and reads its response.
     ///
     /// # Errors
     ///
-    /// Returns the failure if there is no complete response.
-    pub async fn fetch(
-        &self,
-        request: http::Request<Bytes>,
-        within: Duration,
-    ) -> Result<http::Response<Bytes>, Failure> {
-        let request = request.map(to_body);
-        let exchange = async {
-            let (head, body) = self.clone().send(request, Limits::default()).await?.into_parts();
-            Ok::<_, Error>(http::Response::from_parts(head, body.collect().await?.to_bytes()))
-        };
-        match timeout(within, exchange).await {
-            Ok(answer) => answer.map_err(failure),
-            Err(_) => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
-        }
+    /// Returns the failure if there is no complete response in time.
+    pub async fn fetch(&self, request: &Request) -> Result<Response, Failure> {
+        exchange(request, async |request| {
+            let sent = self.clone().send(request.map(to_body), Limits::default());
+            let (head, body) = sent.await.map_err(failure)?.into_parts();
+            let body = body.collect().await.map_err(failure)?.to_bytes();
+            Ok(http::Response::from_parts(head, body))
+        })
+        .await
     }
+}
+
+/// Sends a request of the core through `send`, which takes it as an HTTP request. Times out after
+/// the request's time limit.
+///
+/// # Errors
+///
+/// Returns the failure of `send`, or that the request is not valid HTTP, or the timeout.
+pub async fn exchange(
+    request: &Request,
+    send: impl AsyncFnOnce(http::Request<Bytes>) -> Result<http::Response<Bytes>, Failure>,
+) -> Result<Response, Failure> {
+    let http_request = to_http(request).map_err(|error| other_failure(&error))?;
+    match timeout(request.timeout, send(http_request)).await {
+        Ok(answer) => answer.map(from_http),
+        Err(_) => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
+    }
+}
+
+pub(crate) fn other_failure(error: &(impl ToString + ?Sized)) -> Failure {
+    Failure { kind: FailureKind::Other, detail: error.to_string() }
 }
 
 /// Converts bytes to a request body.
@@ -84,7 +93,7 @@ pub(crate) fn failure(error: Error) -> Failure {
 /// # Errors
 ///
 /// Fails if the request is not valid HTTP.
-pub fn to_http(request: &Request) -> http::Result<http::Request<Bytes>> {
+pub(crate) fn to_http(request: &Request) -> http::Result<http::Request<Bytes>> {
     let Request { method, url, headers, body, .. } = request;
     let request = http::Request::builder().method(method.as_str()).uri(url);
     headers
@@ -94,7 +103,7 @@ pub fn to_http(request: &Request) -> http::Result<http::Request<Bytes>> {
 }
 
 /// Converts an HTTP response to a response of the core.
-pub fn from_http(response: http::Response<Bytes>) -> Response {
+fn from_http(response: http::Response<Bytes>) -> Response {
     let header =
         |(name, value): (&HeaderName, &HeaderValue)| (name.to_string(), value.as_bytes().to_vec());
     Response {

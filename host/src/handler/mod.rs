@@ -9,6 +9,7 @@ mod tests;
 mod webhook;
 
 pub use crate::future::{BoxError, BoxFuture};
+pub use crate::lease::TraceParent;
 #[cfg(unix)]
 pub use command::{AttachedCommand, CommandEnd, CommandHandler, CommandSettings, NotRunnable};
 pub use function::{from_blocking_fn, from_fn};

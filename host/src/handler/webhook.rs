@@ -165,7 +165,7 @@ impl WebhookHandler {
 /// Makes one call. On failure, returns its kind and a text for the log.
 async fn call_once(call: &Call, gate: Gate, now: i64) -> Result<(), (CallFailure, String)> {
     let request = to_request(call).map_err(|_| {
-        (CallFailure::Permanent, call.failure_text(&other_failure("the URL is not valid")))
+        (CallFailure::Permanent, call.failure_text(&direct::other_failure("the URL is not valid")))
     })?;
     let started_at = Instant::now();
     let answer = match timeout(call.timeout, gate.send(request, Limits::default())).await {
@@ -249,10 +249,6 @@ fn to_failure(error: Error) -> Failure {
         Error::ResponseTimeout => Failure { kind: FailureKind::Reset, detail: String::new() },
         error => direct::failure(error),
     }
-}
-
-fn other_failure(detail: &str) -> Failure {
-    Failure { kind: FailureKind::Other, detail: detail.to_owned() }
 }
 
 /// Maximum number of calls of a turn.

@@ -22,6 +22,9 @@ use tenure_core::{BackgroundReply, Event};
 
 tenure_core::convert_contract!(types);
 
+/// Interface through which a handler component is called.
+pub(crate) const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
+
 /// Converts the event of a step.
 pub(crate) fn convert_event(event: Event) -> wit::Event {
     match event {

@@ -13,8 +13,8 @@ use tenure_core::error_chain;
 use wac_graph::types::{ItemKind, Package, Types, are_semver_compatible};
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};
 
+use super::bindings::LEADER_HANDLER;
 use crate::ELECTION_COMPONENT;
-pub use tenure::engine::LEADER_HANDLER;
 
 /// The election component that posts each turn to `TENURE_HANDLER_URL`: the WIT world `platform`.
 /// It runs on any platform unchanged.

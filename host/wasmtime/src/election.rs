@@ -1,6 +1,6 @@
 //! The election component: a candidate that runs as a guest in this process.
 
-use super::bindings::{self, Convert as _, types};
+use super::bindings::{self, Convert as _, LEADER_HANDLER, types};
 use super::context::{Context, Env, Grant, Output};
 use super::engine::{Engine, LeaderGuard};
 use super::error::{CheckError, ComponentError, StderrTail};
@@ -14,15 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::RootCertificates;
 use tenure::engine::{
-    AllowList, Budget, Clients, Elector, ElectorError, Gate, LEADER_HANDLER, Variables, from_http,
-    to_http,
+    AllowList, Budget, Clients, Elector, ElectorError, Gate, Variables, exchange,
 };
 use tenure_clock::{Clock, ClockHandle};
 use tenure_core::{
     Event, Failure, FailureKind, Needs, Report, Request, Response, Role, State, nanoseconds,
     variable,
 };
-use tokio::time::timeout;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{
     Component, ComponentExportIndex, ComponentNamedList, Lift, Linker, Lower,
@@ -394,21 +392,15 @@ impl Elector for ElectionComponent {
     }
 
     async fn send(&self, request: Request) -> Result<Response, Failure> {
-        let time_limit = request.timeout;
-        let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
-        let request = to_http(&request).map_err(|error| failed(FailureKind::Other, &error))?;
         let _permit = self.engine.request_permit(self.urgency(self.clock.now())).await;
-        let answer = match (&self.surroundings, self.granted_gate.get()) {
+        match (&self.surroundings, self.granted_gate.get()) {
             (Some(surroundings), _) => {
-                match timeout(time_limit, surroundings.network.send(request)).await {
-                    Ok(answer) => answer.map_err(Failure::from),
-                    Err(_) => Err(failed(FailureKind::Timeout, &"")),
-                }
+                let send = async |request| Ok(surroundings.network.send(request).await?);
+                exchange(&request, send).await
             }
-            (None, Some(gate)) => gate.fetch(request, time_limit).await,
-            (None, None) => Err(failed(FailureKind::Denied, &"")),
-        }?;
-        Ok(from_http(answer))
+            (None, Some(gate)) => gate.fetch(&request).await,
+            (None, None) => Err(Failure { kind: FailureKind::Denied, detail: String::new() }),
+        }
     }
 
     /// Returns `None` if the step has not started.

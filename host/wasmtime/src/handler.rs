@@ -6,17 +6,15 @@ mod tests;
 use super::context::Env;
 use super::error::explain_trap;
 use super::linker::GateHooks;
-use crate::bindings::{Convert as _, LeaderPre};
+use crate::bindings::{Convert as _, LEADER_HANDLER, LeaderPre};
 use crate::{ComponentGuard, Context, Engine, Grant, Output};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Lease;
-use tenure::engine::{
-    AllowList, Budget, Gate, HandlerLines, LEADER_HANDLER, Outlet, Policy, TraceParent, TurnLines,
-};
-use tenure::handler::{BoxFuture, Handler, LineSink, Stream, TurnEnd};
+use tenure::engine::{AllowList, Budget, Gate, HandlerLines, Outlet, Policy, TurnLines};
+use tenure::handler::{BoxFuture, Handler, LineSink, Stream, TraceParent, TurnEnd};
 use tenure_clock::{Clock, ClockHandle};
 use tenure_core::Turn;
 use wasmtime::component::Component;

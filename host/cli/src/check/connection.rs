@@ -4,7 +4,6 @@
 
 use super::examination::{Question, Reply, Transport};
 use super::findings::Finding;
-use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use reqwest::Url;
 use rustls::crypto::SecureRandom;
@@ -18,7 +17,7 @@ use tenure::engine::{Clients, Error, Proxy};
 use tenure_azure::answer::Answer;
 use tenure_azure::request::Request;
 use tenure_clock::{BootClock, Clock as _};
-use tenure_core::{Chance, Failure, FailureKind, Moment, Settings, TokenReply, TokenRequest};
+use tenure_core::{Chance, Failure, Moment, Response, Settings, TokenReply, TokenRequest};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
@@ -235,27 +234,9 @@ impl<'s> Account<'s> {
         Self { settings, clients, clock: BootClock::new() }
     }
 
-    async fn send(&self, request: &Request, timeout: Duration) -> Result<ResponseParts, Failure> {
-        let request = to_http_request(request)
-            .map_err(|error| Failure { kind: FailureKind::Other, detail: error.to_string() })?;
-        let (head, body) = self.clients.send(request, timeout).await?.into_parts();
-        let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
-            (name.to_string(), value.as_bytes().to_vec())
-        };
-        Ok((head.status.as_u16(), head.headers.iter().map(header).collect(), body))
+    async fn send(&self, request: Request, timeout: Duration) -> Result<Response, Failure> {
+        self.clients.send(&tenure_core::Request::new(request, timeout)).await
     }
-}
-
-/// Status, headers and body of a response.
-type ResponseParts = (u16, Vec<(String, Vec<u8>)>, Bytes);
-
-fn to_http_request(request: &Request) -> Result<http::Request<Bytes>, http::Error> {
-    let url = format!("{}{}", request.origin, request.path_and_query);
-    let mut built = http::Request::builder().method(request.method.as_str()).uri(url);
-    for (name, value) in &request.headers {
-        built = built.header(name.as_str(), value.as_str());
-    }
-    built.body(Bytes::copy_from_slice(request.body.reveal().as_bytes()))
 }
 
 impl Transport for Account<'_> {
@@ -269,14 +250,14 @@ impl Transport for Account<'_> {
 
     async fn ask(&mut self, question: Question) -> Result<Reply, Failure> {
         let request = question.request(self.settings, Utc::now());
-        let (status, headers, body) = self.send(&request, question.timeout).await?;
+        let Response { status, headers, body } = self.send(request, question.timeout).await?;
         let answer = Answer::from_parts(&question.operation, status, &headers).with_body(&body);
         Ok(Reply { answer, headers })
     }
 
     async fn fetch(&mut self, fetch: TokenRequest) -> TokenReply {
-        let (status, _, body) = self.send(&fetch.request, fetch.timeout).await?;
-        Ok((status, body.to_vec()))
+        let response = self.send(fetch.request, fetch.timeout).await?;
+        Ok((response.status, response.body))
     }
 
     async fn pause(&mut self, time: Duration) {

@@ -17,8 +17,7 @@ use opentelemetry_sdk::trace::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure::engine::TraceParent;
-use tenure::handler::{BoxFuture, Handler, TurnEnd};
+use tenure::handler::{BoxFuture, Handler, TraceParent, TurnEnd};
 use tenure::{Event, Lease, ProblemKind};
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Report, Turn};

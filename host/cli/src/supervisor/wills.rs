@@ -3,12 +3,13 @@
 
 use crate::output::log::{Log, LogContext, Style};
 use crate::output::{eprint, ranges};
+use reqwest::Url;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::engine::{Clients, to_http};
+use tenure::engine::Clients;
 use tenure::{Event, ProblemKind, RootCertificates};
 use tenure_shares::Share;
 use tenure_supervisor::{LastWill, ProcessEnd, RunnerEnd, WillSubject, signal_name};
@@ -113,13 +114,10 @@ async fn send_all(
 async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) -> WillOutcome {
     let LastWill { term, request, .. } = will;
     let operation = if term.is_some() { "release lease" } else { "delete blob" };
-    let Ok(request) = to_http(request) else {
+    let Ok(url) = Url::parse(&request.url) else {
         return WillOutcome::Unsent("its request is invalid".to_owned());
     };
-    let origin = match (request.uri().scheme(), request.uri().authority()) {
-        (Some(scheme), Some(authority)) => format!("{scheme}://{authority}"),
-        _ => String::new(),
-    };
+    let (origin, mut request) = (url.origin().ascii_serialization(), request.clone());
     let (mut pause, mut unanswered) = (PAUSE, None);
     loop {
         // The semaphore is never closed.
@@ -128,8 +126,9 @@ async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) 
         if remaining.is_zero() {
             return unanswered.map_or(WillOutcome::Expired, WillOutcome::Unanswered);
         }
-        unanswered = match clients.send(request.clone(), TRY.min(remaining)).await {
-            Ok(answer) => match answer.status().as_u16() {
+        request.timeout = TRY.min(remaining);
+        unanswered = match clients.send(&request).await {
+            Ok(answer) => match answer.status {
                 200 | 202 => return WillOutcome::Done,
                 404 if term.is_none() => return WillOutcome::Done,
                 // The lease was already released, or another candidate holds it, or the member has

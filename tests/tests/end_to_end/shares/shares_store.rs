@@ -157,11 +157,10 @@ async fn signs_age_by_the_clock_of_the_store(store: Store) {
 }
 
 /// Sends a request like a supervisor, which has no credential.
-async fn send(request: Request) -> u16 {
+async fn send(mut request: Request) -> u16 {
     let clients = Arc::new(Clients::with_env_proxies(RootCertificates::default()));
-    let request = tenure::engine::to_http(&request).unwrap();
-    let answer = clients.send(request, Duration::from_secs(30)).await.unwrap();
-    answer.status().as_u16()
+    request.timeout = Duration::from_secs(30);
+    clients.send(&request).await.unwrap().status
 }
 
 async fn a_last_will_deletes_one_sign(store: Store) {
