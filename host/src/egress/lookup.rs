@@ -8,7 +8,7 @@
 
 use super::error::LookupError;
 use super::turn::{RequestSlot, current_slot};
-use crate::future::{BoxError, BoxFuture};
+use crate::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns::Name;
 use std::collections::{HashMap, hash_map};
 use std::io;
@@ -180,10 +180,10 @@ impl Drop for LookupGuard {
 
 impl Service<Name> for Lookups {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+    type Error = LookupError;
+    type Future = BoxFuture<'static, Result<Self::Response, LookupError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), LookupError>> {
         Poll::Ready(Ok(()))
     }
 
