@@ -117,7 +117,7 @@ fn on_runtime(
     result
 }
 
-#[doc(hidden)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing {
     //! Functions for fuzzing the parsers of the program. They panic if a property does not hold.
 

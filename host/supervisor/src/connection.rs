@@ -204,7 +204,8 @@ impl LastWill {
     }
 }
 
-/// Parses a line as each type of message, and returns the parsed messages as lines. For fuzzing.
+/// Parses a line as each type of message, and returns the parsed messages as lines.
+#[cfg(feature = "fuzzing")]
 #[must_use]
 pub fn round_trips(text: &str) -> Vec<String> {
     fn round_trip<M: Serialize + for<'m> Deserialize<'m>>(text: &str) -> Option<String> {

@@ -33,8 +33,10 @@ pub use command::{
     KILL_SLACK, MIN_STOP_TIME, Program, STOP_TIME, has_supervisor_main, is_ignored, start,
     supervisor_main,
 };
+#[cfg(feature = "fuzzing")]
+pub use connection::round_trips;
 pub use connection::{
-    Candidate, CommandExit, LastWill, Order, Report, WillSubject, from_line, round_trips, to_line,
+    Candidate, CommandExit, LastWill, Order, Report, WillSubject, from_line, to_line,
 };
 pub use link::{Link, Supervised};
 pub use runner::{RunnerEnd, supervise_runner};

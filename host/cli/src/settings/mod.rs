@@ -183,6 +183,7 @@ impl Setting {
 }
 
 /// Returns the complaints about the text of a settings file.
+#[cfg(feature = "fuzzing")]
 pub(crate) fn complaints_in(text: &str) -> Vec<crate::complaint::Complaint> {
     parse::parse(&parse::SettingsFile::from_text(text), table::TABLE).complaints
 }

@@ -114,6 +114,7 @@ impl SettingsFile {
     }
 
     /// Creates a file from a text, for tests and fuzzing.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn from_text(text: &str) -> Self {
         Self::new("t.toml".into(), text.to_owned(), "/etc".into())
     }

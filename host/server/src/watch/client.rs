@@ -187,7 +187,7 @@ impl Watcher {
             let status = response.status().as_u16();
             return Ok(StreamEnd::Refused(format!("HTTP {status} instead of an event stream")));
         }
-        let mut reader = Reader::new(leader, board);
+        let mut reader = Reader::new(leader, &board.election, &board.candidate);
         let started_at = Instant::now();
         loop {
             match timeout(SILENCE_TIMEOUT, response.chunk()).await {
@@ -246,11 +246,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(leader: &'a FollowedLeader, board: &'a Board) -> Self {
+    fn new(leader: &'a FollowedLeader, election: &'a str, own_name: &'a str) -> Self {
         Self {
             leader,
-            election: &board.election,
-            own_name: &board.candidate,
+            election,
+            own_name,
             line: Vec::new(),
             bytes: 0,
             changes: 0,
@@ -309,20 +309,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns true if a follower accepts these bytes as the stream of its leader `ada`. For fuzzing.
+/// Returns true if a follower accepts these bytes as the stream of its leader `ada`.
+#[cfg(feature = "fuzzing")]
 #[must_use]
 pub fn accepts_stream(bytes: &[u8]) -> bool {
     let leader = FollowedLeader { name: "ada".into(), term: 7, address: String::new() };
-    let mut reader = Reader {
-        leader: &leader,
-        election: "leases/leader",
-        own_name: "ben",
-        line: Vec::new(),
-        bytes: 0,
-        changes: 0,
-        last_signal: UNCHANGED,
-        has_read: false,
-    };
+    let mut reader = Reader::new(&leader, "leases/leader", "ben");
     reader.read(bytes, Duration::ZERO).is_ok()
 }
 

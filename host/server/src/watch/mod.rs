@@ -31,7 +31,9 @@
 
 pub(super) mod client;
 
-pub use client::{accepts_stream, endpoint, parse_listener};
+#[cfg(feature = "fuzzing")]
+pub use client::accepts_stream;
+pub use client::{endpoint, parse_listener};
 
 use super::board::Board;
 use super::responses::unavailable;

@@ -45,7 +45,7 @@ fn resigned(released: bool) -> Vec<u8> {
 #[test]
 fn only_relevant_changes_trigger_a_poll() {
     let (leader, board) = (leader(), board());
-    let mut reader = Reader::new(&leader, &board);
+    let mut reader = Reader::new(&leader, &board.election, &board.candidate);
     for (bytes, hint) in [
         (news(|_| {}), false),
         (b": comment\n\nretry: 5\n".to_vec(), false),
@@ -74,14 +74,17 @@ fn a_follower_that_finds_the_leader_gone_polls_at_once() {
         // The leader has won another term meanwhile.
         news(|news| news.leader.as_mut().unwrap().term = 8),
     ] {
-        assert_eq!(Reader::new(&leader, &board).read(&bytes, AT_START), Ok(true));
+        assert_eq!(
+            Reader::new(&leader, &board.election, &board.candidate).read(&bytes, AT_START),
+            Ok(true)
+        );
     }
 }
 
 #[test]
 fn news_arrive_in_pieces() {
     let (leader, board) = (leader(), board());
-    let mut reader = Reader::new(&leader, &board);
+    let mut reader = Reader::new(&leader, &board.election, &board.candidate);
     let bytes = resigned(true);
     let hints = bytes.iter().filter(|byte| reader.read(&[**byte], AT_START).unwrap()).count();
     assert_eq!(hints, 1);
@@ -90,7 +93,9 @@ fn news_arrive_in_pieces() {
 #[test]
 fn streams_of_no_candidate_are_rejected() {
     let (leader, board) = (leader(), board());
-    let read = |bytes: &[u8]| Reader::new(&leader, &board).read(bytes, AT_START).is_err();
+    let read = |bytes: &[u8]| {
+        Reader::new(&leader, &board.election, &board.candidate).read(bytes, AT_START).is_err()
+    };
     assert!(read(&news(|news| news.candidate = "eve".to_owned())));
     assert!(read(&news(|news| news.election = "jobs/other".to_owned())));
     assert!(read(&news(|news| news.version = 2)));
@@ -103,17 +108,17 @@ fn streams_of_no_candidate_are_rejected() {
 #[test]
 fn an_excessive_stream_is_abandoned() {
     let (leader, board) = (leader(), board());
-    let mut reader = Reader::new(&leader, &board);
+    let mut reader = Reader::new(&leader, &board.election, &board.candidate);
     let flood = [resigned(true), news(|_| {})].concat();
     let hints = (0..).map_while(|_| reader.read(&flood, AT_START).ok()).count();
     assert_eq!(hints, MAX_CHANGES as usize / 2);
 
-    let mut reader = Reader::new(&leader, &board);
+    let mut reader = Reader::new(&leader, &board.election, &board.candidate);
     let quiet = news(|_| {});
     let at_once = (0..).map_while(|_| reader.read(&quiet, AT_START).ok()).count() * quiet.len();
     assert!(at_once as u64 <= BURST_BYTES, "{at_once}");
     // The maximum rate of renewals, for a day.
-    let mut reader = Reader::new(&leader, &board);
+    let mut reader = Reader::new(&leader, &board.election, &board.candidate);
     for second in 0..24 * 3_600 {
         assert_eq!(reader.read(&quiet, Duration::from_secs(second)), Ok(false));
     }
