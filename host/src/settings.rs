@@ -8,7 +8,7 @@ pub(crate) mod candidate;
 pub(crate) mod variables;
 
 pub(crate) use candidate::CandidateSettings;
-pub use tenure_core::{Complaint, Delivery, Missed, Secret, SettingId};
+pub use tenure_core::{Complaint, Delivery, Missed, Secret, SettingId, limits};
 pub(crate) use variables::Variables;
 
 use crate::token::Tokens;
@@ -48,59 +48,70 @@ pub struct Settings {
     pub election: String,
     /// Credential for requests to the storage account.
     pub credential: Credential,
-    /// Name of this candidate, at most 128 bytes. The default is made of the machine's name and the
-    /// process id.
+    /// Name of this candidate, at most [`MAX_NAME`](limits::MAX_NAME) bytes. The default is made of
+    /// the machine's name and the process id.
     ///
     /// Operators cannot distinguish processes with the same name.
     pub name: Option<String>,
-    /// Address of this candidate while it leads, at most 256 bytes. Operators and followers see it.
+    /// Address of this candidate while it leads, at most [`MAX_ADDRESS`](limits::MAX_ADDRESS)
+    /// bytes. Operators and followers see it.
     ///
     /// If it begins with `http://` or `https://`, followers that run a `Watcher` of the crate
     /// `tenure-server` read `/watch` there. They then notice the end of leadership at once.
     /// Commands that place an order notify the leader there.
     pub address: Option<String>,
-    /// Time over which the turns of different elections are spread, up to a day and less than the
-    /// schedule's interval. The turns of one election are all delayed by the same part of this
-    /// time.
+    /// Time over which the turns of different elections are spread, within
+    /// [`JITTER`](limits::JITTER) and less than the schedule's interval. The turns of one election
+    /// are all delayed by the same part of this time.
     pub jitter: Duration,
-    /// Delivery of turns: at most once, or at least once with up to 100 attempts.
+    /// Delivery of turns: at most once, or at least once with a number of attempts within
+    /// [`MAX_ATTEMPTS`](limits::MAX_ATTEMPTS).
     pub delivery: Delivery,
-    /// Rule for missed slots. [`Missed::All`] runs up to 1000 of them.
+    /// Rule for missed slots. [`MISSED`](limits::MISSED) is the range of [`Missed::All`].
     pub missed: Missed,
-    /// Duration of a lease without a renewal: 15 s to 60 s, in whole seconds. The default is 15 s,
-    /// or 60 s with [`failover`](Settings::failover).
+    /// Duration of a lease without a renewal, within [`LEASE`](limits::LEASE), in whole seconds.
+    /// The default is [`DEFAULT_LEASE`](limits::DEFAULT_LEASE), or
+    /// [`DEFAULT_LEASE_WITH_FAILOVER`](limits::DEFAULT_LEASE_WITH_FAILOVER) with
+    /// [`failover`](Settings::failover).
     pub lease: Option<Duration>,
-    /// Time before the end of the lease at which the work is stopped: at least 2.5 s. The default
-    /// is a fifth of the lease.
+    /// Time before the end of the lease at which the work is stopped, at least
+    /// [`MIN_MARGIN`](limits::MIN_MARGIN). The default is a fifth of the lease.
     pub margin: Option<Duration>,
-    /// Interval between renewals of a leader: at least 1 s. The default is 4/15 of the lease.
+    /// Interval between renewals of a leader, at least [`MIN_RENEW`](limits::MIN_RENEW). The
+    /// default is 4/15 of the lease.
     ///
     /// This interval and two renewal attempts (a request timeout and 0.5 s each) must fit into the
     /// lease minus the margin.
     pub renew: Option<Duration>,
-    /// Longest interval between two polls of a follower: 500 ms to a minute. The default is 4 s.
-    /// The shortest interval is half of it.
+    /// Longest interval between two polls of a follower, within [`POLL`](limits::POLL). The default
+    /// is [`DEFAULT_POLL`](limits::DEFAULT_POLL). The shortest interval is half of it.
     pub poll: Option<Duration>,
-    /// Time within which a dead leader is replaced: 1 s to 10 s. By default it is replaced when its
-    /// lease ends.
+    /// Approximate time until a dead leader is replaced, within [`FAILOVER`](limits::FAILOVER). By
+    /// default it is replaced when its lease ends.
     ///
     /// Leader and followers send a request every sixth of this time.
     pub failover: Option<Duration>,
-    /// Timeout of one request: 1 s to 30 s. The default is 3 s.
+    /// Timeout of one request, within [`REQUEST_TIMEOUT`](limits::REQUEST_TIMEOUT). The default is
+    /// [`DEFAULT_REQUEST_TIMEOUT`](limits::DEFAULT_REQUEST_TIMEOUT).
     pub request_timeout: Option<Duration>,
-    /// Time limit of a turn: 100 ms to a day. By default a turn may last as long as leadership. A
-    /// turn that exceeds it is stopped, and ends leadership.
+    /// Time limit of a turn, within [`TURN_TIMEOUT`](limits::TURN_TIMEOUT). By default a turn may
+    /// last as long as leadership. A turn that exceeds it is stopped, and ends leadership.
     pub turn_timeout: Option<Duration>,
-    /// Number of failed turns in a row that end leadership, up to 1000; 0 means never. The default
-    /// is 3, and 1 with [`Schedule::WhileLeading`]. A panic or a timeout ends it at once.
+    /// Number of failed turns in a row that end leadership, within
+    /// [`MAX_FAILURES`](limits::MAX_FAILURES); 0 means never. The default is
+    /// [`DEFAULT_MAX_FAILURES`](limits::DEFAULT_MAX_FAILURES), or
+    /// [`DEFAULT_MAX_FAILURES_WHILE_LEADING`](limits::DEFAULT_MAX_FAILURES_WHILE_LEADING) with
+    /// [`Schedule::WhileLeading`]. A panic or a timeout ends it at once.
     pub max_failures: Option<u32>,
-    /// Time for which a candidate does not contend after its work failed: 1 s to an hour. The
-    /// default is 30 s.
+    /// Time for which a candidate does not contend after its work failed, within
+    /// [`COOL_DOWN`](limits::COOL_DOWN). The default is
+    /// [`DEFAULT_COOL_DOWN`](limits::DEFAULT_COOL_DOWN).
     ///
     /// The actual time is random, between half and all of it. It doubles with each failure until a
     /// turn succeeds.
     pub cool_down: Option<Duration>,
-    /// Time after which a leader resigns: four leases to 366 days. The default is never.
+    /// Time after which a leader resigns: four leases to [`MAX_TENURE`](limits::MAX_TENURE). The
+    /// default is never.
     pub max_tenure: Option<Duration>,
 }
 
@@ -108,8 +119,8 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schedule {
-    /// A turn for each interval of 1 s to 366 days, aligned to the epoch. An interval of an hour
-    /// means each full hour, UTC.
+    /// A turn for each interval within [`EVERY`](limits::EVERY), aligned to the epoch. An interval
+    /// of an hour means each full hour, UTC.
     Every(Duration),
     /// A turn at each of these times.
     Cron {
@@ -205,8 +216,9 @@ impl Settings {
 impl Credential {
     /// Creates a credential from a provider of Microsoft Entra ID tokens.
     ///
-    /// `account` is the name of the storage account, or an address of its Blob service that contains
-    /// the name: a custom domain does not. Clones share their tokens. The election component does not support this credential.
+    /// `account` is the name of the storage account, or an address of its Blob service that
+    /// contains the name: a custom domain does not. Clones share their tokens. The election
+    /// component does not support this credential.
     pub fn tokens(account: impl Into<String>, provider: impl TokenProvider) -> Self {
         Self::Tokens { account: account.into(), tokens: Tokens::new(provider) }
     }

@@ -22,9 +22,10 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// The periods of one candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timings {
-    /// Period of the lease, in whole seconds, 15–60 s.
+    /// Period of the lease, in whole seconds within [`limits::LEASE`].
     pub lease: Duration,
-    /// Time before the lease's end at which a leader stops acting. At least 2.5 s.
+    /// Time before the lease's end at which a leader stops acting. At least
+    /// [`limits::MIN_MARGIN`].
     pub margin: Duration,
     /// Time from one successful renewal to the next.
     pub renew: Duration,
