@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::time::Duration;
 use tenure_base::duration::format_duration;
 
 /// Maximum number of options without headings. The help of a command with more options groups them
@@ -150,9 +151,9 @@ pub(super) fn range(setting: &Setting) -> Option<String> {
         (Range::Words(parts), _) => to_text(parts),
         (Range::Bytes(most), _) => format!("at most {most} bytes"),
         (Range::Durations(range), _) => {
-            format!("{} to {}", format_duration(*range.start()), format_duration(*range.end()))
+            format!("{} to {}", time(*range.start()), time(*range.end()))
         }
-        (Range::From(least), _) => format!("at least {}", format_duration(*least)),
+        (Range::From(least), _) => format!("at least {}", time(*least)),
         (Range::Numbers(range), _) => format!("{} to {}", range.start(), range.end()),
         (Range::Sizes(range), _) => format!("{} to {}", size(*range.start()), size(*range.end())),
     })
@@ -162,11 +163,17 @@ pub(super) fn range(setting: &Setting) -> Option<String> {
 pub(super) fn to_text(parts: &[Part]) -> String {
     let written = parts.iter().map(|part| match part {
         Part::Words(words) => (*words).to_owned(),
-        Part::Time(time) => format_duration(*time),
+        Part::Time(duration) => time(*duration),
         Part::Number(number) => number.to_string(),
         Part::Size(bytes) => size(*bytes),
     });
     written.collect()
+}
+
+/// Formats a duration. A minute is in seconds, as Azure states the range of a lease.
+fn time(duration: Duration) -> String {
+    const MINUTE: Duration = Duration::from_secs(60);
+    if duration == MINUTE { "60s".to_owned() } else { format_duration(duration) }
 }
 
 /// Formats a size in GiB or MiB.

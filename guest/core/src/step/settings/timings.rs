@@ -176,10 +176,12 @@ impl SettingsReader<'_> {
         };
         let lease = self.options.lease.unwrap_or(default);
         if !limits::LEASE.contains(&lease) || lease.subsec_nanos() != 0 {
-            let (least, most) = limits::LEASE.into_inner();
-            let [lease, least, most] = [lease, least, most].map(format_duration);
+            let lease = format_duration(lease);
+            // In seconds, as Azure states them.
+            let [least, most] = [limits::LEASE.start(), limits::LEASE.end()].map(Duration::as_secs);
             let problem = format!(
-                "{lease} is not a lease that the service grants (whole seconds, {least} to {most})"
+                "{lease} is not a lease that the service grants (whole seconds, {least}s to \
+                 {most}s)"
             );
             let advice = "choose 15s to be replaced soonest, more for fewer requests";
             self.complain(variable::LEASE, problem, advice);

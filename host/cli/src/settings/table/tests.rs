@@ -168,7 +168,7 @@ fn the_variable_of_an_option_has_its_name() {
 #[test]
 fn ranges_are_described_in_words() {
     for (setting, expected) in [
-        (&LEASE, Some("15s to 1m")),
+        (&LEASE, Some("15s to 60s")),
         (&MARGIN, Some("at least 2s 500ms")),
         (&MEMORY_LIMIT, Some("1MiB to 4GiB")),
         (&MAX_FAILURES, Some("0 to 1000")),
