@@ -4,7 +4,7 @@
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
 use crate::output::times::described_zone;
-use crate::output::{CommandResult, UNUSABLE, eprint, fail, fail_with, print_wrapped};
+use crate::output::{CommandResult, eprint, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{NEW_SHARES, PERIOD, YES};
 use crate::signals::Signals;
@@ -47,7 +47,7 @@ pub(super) async fn break_lease(line: &CommandLine) -> CommandResult {
     let period = configuration.duration(&PERIOD);
     let election = configuration.election();
     let handle = configuration.operator_election(&BootClock::new())?;
-    let snapshot = handle.inspect().await.map_err(break_refused)?;
+    let snapshot = handle.inspect().await.map_err(refused)?;
     match snapshot.lease {
         LeaseState::Absent => {
             return Err(fail(format_args!("{}: {NO_ELECTION}", printable(&election))));
@@ -62,7 +62,7 @@ pub(super) async fn break_lease(line: &CommandLine) -> CommandResult {
         confirm(&break_consequences(&election, &snapshot, period)).map_err(fail)?;
     }
     // Another candidate may have won meanwhile. The operator has not confirmed that its lease ends.
-    let current = handle.inspect().await.map_err(break_refused)?;
+    let current = handle.inspect().await.map_err(refused)?;
     if leader_term(&current) != leader_term(&snapshot) {
         let leader = current
             .incumbent
@@ -71,7 +71,7 @@ pub(super) async fn break_lease(line: &CommandLine) -> CommandResult {
         let why = format_args!("{leader} leads now; nothing was changed");
         return Err(fail_with(NOT_DONE, why));
     }
-    let remaining = handle.break_lease(period).await.map_err(break_refused)?;
+    let remaining = handle.break_lease(period).await.map_err(refused)?;
     match remaining.is_zero() {
         true => print_wrapped("The lease is broken; any candidate can win it now.\n"),
         false => print_wrapped(&format!(
@@ -108,7 +108,7 @@ fn break_consequences(election: &str, snapshot: &Snapshot, period: Option<Durati
     }
 }
 
-fn break_refused(problem: Problem) -> ExitCode {
+fn refused(problem: Problem) -> ExitCode {
     fail_with(NOT_DONE, printable(&problem.to_string()))
 }
 
@@ -204,16 +204,9 @@ pub(super) async fn reset_slot(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::for_reset_slot(line);
     let election = configuration.operator_election(&clock)?;
     let reset = SlotReset { election, clock };
-    let result = reset.confirm_and_reset(configuration.resolved.is_on(&YES)).await;
-    let message = result.map_err(|ResetFailure { code, why }| fail_with(code, why))?;
+    let message = reset.confirm_and_reset(configuration.resolved.is_on(&YES)).await?;
     print_wrapped(&format!("{message}\n"));
     Ok(ExitCode::SUCCESS)
-}
-
-/// The reason why the slot was not reset, and the exit code.
-struct ResetFailure {
-    code: u8,
-    why: String,
 }
 
 /// A candidate that leads for a moment, to remove the slot.
@@ -223,35 +216,37 @@ struct SlotReset {
 }
 
 impl SlotReset {
-    async fn confirm_and_reset(&self, yes: bool) -> Result<String, ResetFailure> {
+    /// Returns a message, or the exit code after printing why the slot was not reset.
+    async fn confirm_and_reset(&self, yes: bool) -> Result<String, ExitCode> {
         let snapshot = self.read().await?;
         if snapshot.lease == LeaseState::Absent {
-            return Err(reset_unusable(NO_ELECTION.to_owned()));
+            return Err(fail(NO_ELECTION));
         }
         let Some(slot) = slot_ahead(&snapshot) else {
             return Ok("No slot lies in the future; nothing was changed.".to_owned());
         };
         if !yes {
-            confirm(&reset_consequences(&slot, &snapshot)).map_err(reset_unusable)?;
+            confirm(&reset_consequences(&slot, &snapshot)).map_err(fail)?;
         }
         // From here on there may be a lease to release, so a signal must not end the process at
         // once.
-        let mut signals = Signals::new().map_err(reset_unusable)?;
+        let mut signals = Signals::new().map_err(fail)?;
         for _ in 0..RESET_TRIES {
-            let remaining = self.election.break_lease(None).await.map_err(reset_refused)?;
+            let remaining = self.election.break_lease(None).await.map_err(refused)?;
             self.lead_and_reset(remaining + RESET_PATIENCE, &mut signals).await?;
             if slot_ahead(&self.read().await?).is_none() {
                 return Ok(format!("The slot {slot} is forgotten; turns go on with the next one."));
             }
         }
-        Err(reset_failed(format_args!(
+        let why = format_args!(
             "the slot {slot} is still on record after {RESET_TRIES} tries: other candidates were faster, or the service \
              did not accept the write. Try again, or stop the candidates meanwhile"
-        )))
+        );
+        Err(fail_with(NOT_DONE, why))
     }
 
-    async fn read(&self) -> Result<Snapshot, ResetFailure> {
-        self.election.inspect().await.map_err(reset_refused)
+    async fn read(&self) -> Result<Snapshot, ExitCode> {
+        self.election.inspect().await.map_err(refused)
     }
 
     /// Contends until this process leads, and removes the slot. Leaves the election in any case.
@@ -259,7 +254,7 @@ impl SlotReset {
         &self,
         patience: Duration,
         signals: &mut Signals,
-    ) -> Result<(), ResetFailure> {
+    ) -> Result<(), ExitCode> {
         let mut state = None;
         let result = self.lead(&mut state, patience, signals).await;
         if let Some(state) = state {
@@ -276,7 +271,7 @@ impl SlotReset {
         state: &mut Option<State>,
         patience: Duration,
         signals: &mut Signals,
-    ) -> Result<(), ResetFailure> {
+    ) -> Result<(), ExitCode> {
         let end = self.clock.now() + patience;
         let mut leads = false;
         while self.clock.now() < end {
@@ -292,7 +287,10 @@ impl SlotReset {
             let pause = if leads { RESET_PAUSE } else { report.again_in };
             select! {
                 biased;
-                _ = signals.next() => return Err(reset_interrupted()),
+                _ = signals.next() => {
+                    let why = "interrupted; the slot may still be on record";
+                    return Err(fail_with(INTERRUPTED, why));
+                }
                 () = self.clock.sleep_until(began + pause) => {}
             }
         }
@@ -339,24 +337,6 @@ fn reset_consequences(slot: &str, snapshot: &Snapshot) -> String {
         let _ = write!(text, " Its turn for the trigger {id} is not over, and would be cut off.");
     }
     text
-}
-
-fn reset_failed(error: impl std::fmt::Display) -> ResetFailure {
-    ResetFailure { code: NOT_DONE, why: error.to_string() }
-}
-
-fn reset_refused(problem: Problem) -> ResetFailure {
-    reset_failed(printable(&problem.to_string()))
-}
-
-/// Returns the failure if nothing was changed: there is no such election, or no confirmation.
-fn reset_unusable(why: String) -> ResetFailure {
-    ResetFailure { code: UNUSABLE, why }
-}
-
-fn reset_interrupted() -> ResetFailure {
-    let why = "interrupted; the slot may still be on record".to_owned();
-    ResetFailure { code: INTERRUPTED, why }
 }
 
 /// Asks for confirmation on the terminal. `prompt` describes the consequences, in sentences.
