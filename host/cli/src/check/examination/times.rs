@@ -7,16 +7,16 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Finding;
 use tenure_base::duration::format_duration;
-use tenure_core::Timings;
+use tenure_core::{Timings, limits};
 
 /// Number of requests to measure.
 const SAMPLES: usize = 10;
 
 /// The longest lease that the service grants, in seconds.
-const MAX_LEASE: u64 = 60;
+const MAX_LEASE: u64 = limits::LEASE.end().as_secs();
 
 /// The longest time-out that may be set, in seconds.
-const MAX_TIMEOUT: u64 = 30;
+const MAX_TIMEOUT: u64 = limits::REQUEST_TIMEOUT.end().as_secs();
 
 /// Durations of answered requests.
 #[derive(Clone, Debug, Default)]
