@@ -71,6 +71,8 @@ fn build() -> Result<(), String> {
     }
     if cfg!(feature = "compose") {
         provide(&origin, &FILTER, "TENURE_FILTER")?;
+    // Cargo gives it to build scripts only.
+    println!("cargo::rustc-env=TENURE_TARGET={}", wasm::variable("TARGET")?);
         let universal = provide(&origin, &UNIVERSAL, "TENURE_UNIVERSAL")?;
         copy_to_target(&origin, &universal, "tenure.wasm");
     }

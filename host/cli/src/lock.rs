@@ -85,14 +85,14 @@ pub(super) async fn lock(
         enable_last_wills(&mut configurations, Some(link));
     }
     raise_descriptor_limit(1);
-    let setup = set_up_process(&engine, &clock, &mut configurations, None).await;
+    let mut setup = set_up_process(&clock, &mut configurations, None).await;
     let board = setup.fronts.first().map(|front| front.board.clone());
     let board = board.ok_or(ExitCode::from(FAILED))?;
     let mut elections = Elections::default();
     let authorities = setup.authorities.clone();
     let preparation = async {
         let (all_configurations, fronts) = (&mut configurations, setup.fronts);
-        let shared = Shared::load((engine, clock.clone()), authorities, &log).await?;
+        let shared = Shared::load((engine.clone(), clock.clone()), authorities, &log).await?;
         shared.prepare_all(&mut elections, all_configurations, vec![log], fronts).await
     };
     let prepared = select! {
@@ -108,6 +108,7 @@ pub(super) async fn lock(
         settings_error(&elections.complaints, not_runnable)
     })?;
 
+    setup.notes.extend(engine.cache_problem());
     candidacy.log_start(&setup.notes);
     let changed = Arc::new(Notify::new());
     let watcher = Arc::new(Watcher::new(setup.authorities));

@@ -92,7 +92,7 @@ async fn run_elections(
         None => None,
     };
     let ProcessSetup { listener, hosts, authorities, mut notes, mut fronts, address } =
-        set_up_process(&engine, &clock, configured.process_configurations(), None).await;
+        set_up_process(&clock, configured.process_configurations(), None).await;
     if configured.configurations.is_empty() {
         fronts.clear();
         configured.take_complaints_of_unnamed();
@@ -121,6 +121,7 @@ async fn run_elections(
     // With thousands of elections, the settings take more memory than the candidates.
     drop((configurations, elections, unnamed));
     let has_warned_of_descriptors = AtomicBool::new(descriptor_warning.is_some());
+    notes.extend(shared.engine.cache_problem());
     notes.extend(descriptor_warning);
     notes.extend(no_will.map(|why| {
         format!(

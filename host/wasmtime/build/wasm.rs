@@ -209,6 +209,6 @@ fn ancestor(out: &Path, levels: usize) -> Result<&Path, String> {
     out.ancestors().nth(levels).ok_or_else(|| format!("{} is not in a build", out.display()))
 }
 
-fn variable(name: &str) -> Result<String, String> {
+pub fn variable(name: &str) -> Result<String, String> {
     env::var(name).map_err(|_| format!("cargo did not set {name}"))
 }

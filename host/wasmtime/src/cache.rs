@@ -3,6 +3,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wasmtime::component::Component;
 use wasmtime::{Cache, CacheConfig};
 
 /// The subdirectory with the code. It is created for this user only. So other users have put
@@ -22,6 +25,73 @@ pub(super) fn default_directory() -> Option<(PathBuf, bool)> {
     Some((user_cache.join("tenure"), false))
 }
 
+/// The cache of an engine. Clones share everything.
+#[derive(Clone, Default)]
+pub(super) struct CodeCache {
+    cache: Option<Cache>,
+    /// The reason why there is no cache, unless it is the lack of a default directory.
+    problem: Option<Arc<str>>,
+    /// The directory, if this user cannot write to it, as in the read-only image of a container.
+    read_only: Option<Arc<Path>>,
+    /// The number of components that were loaded, whether or not the cache had their code.
+    loaded: Arc<AtomicUsize>,
+}
+
+impl CodeCache {
+    /// Opens the cache in a directory. The flag is true if the directory is explicit.
+    pub(super) fn open(directory: Option<(&Path, bool)>) -> Self {
+        match directory.map(|(directory, is_explicit)| open(directory, is_explicit)).transpose() {
+            Ok(cache) => {
+                let cache = cache.flatten();
+                let directory = cache.as_ref().map(Cache::directory);
+                let read_only = directory.filter(|directory| !is_writable(directory));
+                let read_only = read_only.map(|directory| directory.as_path().into());
+                Self { cache, read_only, ..Self::default() }
+            }
+            Err(reason) => Self { problem: Some(reason.into()), ..Self::default() },
+        }
+    }
+
+    /// Returns the cache for the configuration of an engine.
+    pub(super) fn wasmtime(&self) -> Option<Cache> {
+        self.cache.clone()
+    }
+
+    /// Takes the code of a component from the cache, or compiles the component. `engine` uses this
+    /// cache.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it cannot be compiled.
+    pub(super) fn load(
+        &self,
+        engine: &wasmtime::Engine,
+        binary: &[u8],
+    ) -> wasmtime::Result<Component> {
+        let component = Component::from_binary(engine, binary)?;
+        self.loaded.fetch_add(1, Ordering::Relaxed);
+        Ok(component)
+    }
+
+    /// Returns the reason why components that were loaded are compiled at each start.
+    pub(super) fn problem(&self) -> Option<String> {
+        if let Some(problem) = &self.problem {
+            return Some(problem.to_string());
+        }
+        let (cache, directory) = self.cache.as_ref().zip(self.read_only.as_ref())?;
+        let loaded = self.loaded.load(Ordering::Relaxed);
+        let compiled = loaded.saturating_sub(cache.cache_hits());
+        (compiled > 0).then(|| {
+            format!(
+                "{compiled} of {loaded} components are compiled at each start: {} does not have their code and cannot be written; run \
+                 tenure check --offline with the same handlers when the image is built, or set TENURE_CACHE_DIR to a \
+                 directory that this user can write",
+                directory.display()
+            )
+        })
+    }
+}
+
 /// Opens the cache in `directory`, which is created if missing. Returns `None` if that fails and
 /// the directory is not explicit.
 ///
@@ -29,7 +99,7 @@ pub(super) fn default_directory() -> Option<(PathBuf, bool)> {
 ///
 /// Returns an error if other users could write code there, or if an explicit directory cannot be
 /// created. The text names the directory and the remedy.
-pub(super) fn open(directory: &Path, is_explicit: bool) -> Result<Option<Cache>, String> {
+fn open(directory: &Path, is_explicit: bool) -> Result<Option<Cache>, String> {
     let Ok(directory) = std::path::absolute(directory) else { return Ok(None) };
     // No directory is created where other users could replace it.
     let existing = directory.ancestors().find_map(|part| part.canonicalize().ok());
@@ -98,6 +168,11 @@ fn check_trusted(directory: &Path) -> Result<(), String> {
 }
 
 #[cfg(unix)]
+fn is_writable(directory: &Path) -> bool {
+    rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+#[cfg(unix)]
 fn owner_and_mode(directory: &Path) -> Result<(u32, u32), String> {
     use std::os::unix::fs::MetadataExt as _;
     match std::fs::metadata(directory) {
@@ -113,6 +188,11 @@ fn refusal(directory: &Path, reason: &str) -> String {
         "compiled code is not cached: {directory} {reason}, and other users who can write there could run any code here; set \
          TENURE_CACHE_DIR to a directory that only this user can write (chmod 700)"
     )
+}
+
+#[cfg(not(unix))]
+fn is_writable(_: &Path) -> bool {
+    true
 }
 
 /// Permissions are not checked on this system.
@@ -199,6 +279,30 @@ mod tests {
         let reason = open(&directory, true).map(|_| ()).unwrap_err();
         assert!(reason.contains("belongs to another user"), "{reason}");
         assert_eq!(read_dir(&directory).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_read_only_cache_names_what_it_lacks() {
+        const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
+        let folder = tempfile::tempdir().unwrap();
+        let load = |read_only: bool, binary: &[u8]| {
+            let mut cache = CodeCache::open(Some((folder.path(), true)));
+            assert!(cache.read_only.is_none());
+            // As root, the test could write to any directory of its own.
+            cache.read_only = read_only.then(|| folder.path().into());
+            let mut config = wasmtime::Config::new();
+            let engine = wasmtime::Engine::new(config.cache(cache.wasmtime())).unwrap();
+            cache.load(&engine, binary).unwrap();
+            cache.problem()
+        };
+        assert_eq!(load(false, EMPTY), None, "the code is kept");
+        assert_eq!(load(true, EMPTY), None, "the cache has the code");
+        // The same with a section that only names something.
+        let other = [EMPTY, b"\0\x02\x01x"].concat();
+        let problem = load(true, &other).unwrap();
+        let directory = folder.path().display();
+        assert!(problem.starts_with("1 of 1 components are compiled"), "{problem}");
+        assert!(problem.contains(&format!("{directory} does not have")), "{problem}");
     }
 
     #[test]

@@ -22,9 +22,7 @@ use tenure_core::{
     variable,
 };
 use wasmtime::StoreContextMut;
-use wasmtime::component::{
-    Component, ComponentExportIndex, ComponentNamedList, Lift, Linker, Lower,
-};
+use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Lift, Linker, Lower};
 use wasmtime_wasi_http::WasiHttpHooks;
 
 /// The election component embedded in this crate: the WIT world `socket`. It runs on any WASI 0.2
@@ -109,7 +107,7 @@ impl ElectionComponent {
     ) -> Result<Self, ComponentError> {
         let (engine, settings) = (&engine.pooled(), with_background(settings.into()));
         let failed = |error: wasmtime::Error| ComponentError::from_wasmtime(&error);
-        let component = Component::from_binary(engine.wasmtime(), binary).map_err(failed)?;
+        let component = engine.load(binary).map_err(failed)?;
         let functions = Functions::from_component(&component)?;
         let mut linker = linker(engine).map_err(failed)?;
         deny_handler(&mut linker).map_err(failed)?;

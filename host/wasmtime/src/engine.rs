@@ -7,7 +7,7 @@
 //! - Memory and stacks of the election component's instances are reused, because mapping new ones
 //!   takes longer than most steps.
 
-use super::cache;
+use super::cache::{self, CodeCache};
 use super::error::EngineError;
 use super::permits::{Permit, PermitPool, Urgency};
 use super::ticker::Ticker;
@@ -67,9 +67,7 @@ pub struct Engine {
     late_reported_at: Arc<Mutex<Option<Instant>>>,
     /// `None` if guests are never interrupted.
     ticker: Option<Arc<Ticker>>,
-    /// The reason why compiled code is not cached, if the directory is unsafe or an explicit one
-    /// cannot be used.
-    cache_problem: Option<Arc<str>>,
+    cache: CodeCache,
 }
 
 impl Engine {
@@ -106,14 +104,11 @@ impl Engine {
     fn with_cache_directory(cache_directory: Option<(&Path, bool)>) -> wasmtime::Result<Self> {
         let mut config = Config::new();
         config.epoch_interruption(true);
-        let (cache, cache_problem) = match cache_directory
-            .map(|(directory, is_explicit)| cache::open(directory, is_explicit))
-            .transpose()
-        {
-            Ok(cache) => (cache.flatten(), None),
-            Err(reason) => (None, Some(reason.into())),
-        };
-        config.cache(cache);
+        // A target that is named has no extensions of this machine's processor. So the code in the
+        // cache of an image fits every machine of its architecture.
+        config.target(env!("TENURE_TARGET"))?;
+        let cache = CodeCache::open(cache_directory);
+        config.cache(cache.wasmtime());
         let wasmtime = wasmtime::Engine::new(&config)?;
         config.allocation_strategy(instance_pool());
         // Without enough address space for a pool, each instance maps its own memory.
@@ -132,16 +127,17 @@ impl Engine {
             leaders: Arc::default(),
             late_reported_at: Arc::default(),
             ticker: Some(ticker),
-            cache_problem,
+            cache,
         })
     }
 
-    /// Returns the reason why compiled code is not cached, for a warning: other users could write
-    /// to the directory, or an explicit directory cannot be used. Components are then compiled at
-    /// each start. Returns `None` if code is cached, or if there is no usable default directory.
+    /// Returns the reason why components are compiled at each start, for a warning after they were
+    /// loaded: other users could write to the cache directory, an explicit directory cannot be
+    /// used, or one that cannot be written lacks their code. Returns `None` if there is no usable
+    /// default directory.
     #[must_use]
-    pub fn cache_problem(&self) -> Option<&str> {
-        self.cache_problem.as_deref()
+    pub fn cache_problem(&self) -> Option<String> {
+        self.cache.problem()
     }
 
     /// Disables interruption for a simulation, because interruption happens in real time. A handler
@@ -158,7 +154,16 @@ impl Engine {
     ///
     /// Returns an error if it cannot be compiled.
     pub(crate) fn compile(&self, binary: &[u8]) -> wasmtime::Result<(Component, ComponentGuard)> {
-        self.handlers.get(binary, || Component::from_binary(&self.wasmtime, binary))
+        self.handlers.get(binary, || self.load(binary))
+    }
+
+    /// Takes the code of a component from the cache, or compiles the component.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it cannot be compiled.
+    pub(super) fn load(&self, binary: &[u8]) -> wasmtime::Result<Component> {
+        self.cache.load(&self.wasmtime, binary)
     }
 
     /// Returns the engine for the election component.

@@ -19,7 +19,6 @@ use crate::output::{
     CommandResult, VERSION, align_columns, complain, eprint, fail, print, print_wrapped,
 };
 use crate::run::candidacy::Candidacy;
-use crate::run::engine;
 use crate::run::startup::{Shared, enable_last_wills, set_up_process};
 use connection::Account;
 use examination::Examination;
@@ -29,6 +28,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 use tenure_clock::BootClock;
+use tenure_wasmtime::Engine;
 use tokio::select;
 
 /// Exit code after a signal.
@@ -74,7 +74,7 @@ struct Validated {
 
 /// Validates the settings as `tenure run` does. Sends nothing.
 async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
-    let engine = engine::new_without_log().map_err(fail)?;
+    let engine = Engine::new().map_err(fail)?;
     let clock = BootClock::new();
     let mut elections = Elections::from_command_line(line);
     let resolved = std::mem::take(&mut elections.resolved);
@@ -100,8 +100,7 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
         first.log_style(Output::Stdout);
     }
     let mut in_use_notes = Vec::new();
-    let mut setup =
-        set_up_process(&engine, &clock, process_configurations, Some(&mut in_use_notes)).await;
+    let mut setup = set_up_process(&clock, process_configurations, Some(&mut in_use_notes)).await;
     for configuration in &mut unnamed {
         setup.fronts.clear();
         elections.complain(std::mem::take(&mut configuration.complaints));
@@ -115,7 +114,8 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     let candidacies = prepared.map_err(fail)?;
     let candidacies =
         candidacies.ok_or_else(|| complain(&elections.complaints, line.has(&JSON)))?;
-    let notes = setup.notes.into_iter().chain(in_use_notes).collect();
+    let cache_problem = shared.engine.cache_problem();
+    let notes = setup.notes.into_iter().chain(cache_problem).chain(in_use_notes).collect();
     Ok(Validated { configurations, candidacies, notes })
 }
 

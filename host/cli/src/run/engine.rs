@@ -1,28 +1,10 @@
-//! The engine that runs the components of a command, and loads them.
+//! Loads the components of a command.
 
-use crate::output::eprint;
 use crate::output::log::Log;
-use std::sync::Once;
 use std::time::Duration;
 use tenure::Event;
-use tenure_wasmtime::Engine;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
-
-/// Creates an engine for a command without a log. Warns once on standard error if there is no
-/// cache.
-///
-/// # Errors
-///
-/// Returns the reason why there is no engine, for a message.
-pub(crate) fn new_without_log() -> Result<Engine, String> {
-    static WARNED: Once = Once::new();
-    let engine = Engine::new().map_err(|error| error.to_string())?;
-    if let Some(why) = engine.cache_problem() {
-        WARNED.call_once(|| eprint(format_args!("tenure: warning: {why}\n")));
-    }
-    Ok(engine)
-}
 
 /// Maximum time to load a cached component. A load that takes longer is logged as a compilation.
 const CACHE_LOAD_LIMIT: Duration = Duration::from_secs(1);

@@ -52,14 +52,13 @@ pub(crate) struct Shared {
 /// Binds the listener and prepares the fronts. If `in_use_notes` is set, a candidate with these
 /// settings may already be running, so an address in use is only a note.
 pub(crate) async fn set_up_process(
-    engine: &Engine,
     clock: &BootClock,
     configurations: &mut [Configuration],
     in_use_notes: Option<&mut Vec<String>>,
 ) -> ProcessSetup {
     let mut listener = None;
     let (mut hosts, mut authorities) = (Hosts::default(), RootCertificates::default());
-    let mut notes: Vec<String> = engine.cache_problem().map(str::to_owned).into_iter().collect();
+    let mut notes = Vec::new();
     if let Some(first) = configurations.first_mut() {
         listener = first.listener(in_use_notes).await;
         hosts = first.hosts();
