@@ -1,13 +1,15 @@
-//! systemd's notifications over a real socket, and its unit file.
+//! systemd's notifications over a real socket, its unit file, and a run under systemd.
 
 use crate::PROGRAM;
+use std::collections::BTreeSet;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::process::Command as Program;
+use std::process::{Command as Program, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tenure_tests::{Candidate, Group, Sink, Store, reserve_port, tools};
+use serde_json::Value;
+use tenure_tests::{Candidate, Group, Sink, Store, needs, reserve_port, tools};
 use tokio::process::Command;
 
 use super::stage::TIMEOUT;
@@ -112,19 +114,13 @@ async fn process_is_ready_without_account_answer() {
     candidate.terminate(TIMEOUT).await.unwrap();
 }
 
-fn verify(unit: &str) -> Option<(bool, String)> {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("tenure@.service");
-    std::fs::write(&file, unit.replace("/usr/local/bin/tenure", PROGRAM)).unwrap();
-    let verify = Program::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output();
-    let output = verify.ok()?;
-    Some((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+fn unit() -> String {
+    std::fs::read_to_string(tools::repository().join("deploy/systemd/tenure@.service")).unwrap()
 }
 
 #[test]
-fn systemd_unit_is_valid() {
-    let unit = tools::repository().join("deploy/systemd/tenure@.service");
-    let unit = std::fs::read_to_string(unit).unwrap();
+fn unit_checks_what_it_runs_and_waits_long_enough() {
+    let unit = unit();
     let seconds = |key: &str| -> u64 {
         let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.trim_end_matches('s').parse().unwrap()
@@ -134,10 +130,65 @@ fn systemd_unit_is_valid() {
     assert!(unit.contains(&format!("\nExecStartPre=-{checked}\n")), "{unit}");
     // The example's grace period, plus the longest time to leave an election.
     assert!(Duration::from_secs(seconds("TimeoutStopSec=")) > Duration::from_secs(10 + 10));
-    let Some((good, stderr)) = verify(&unit) else {
-        return println!("systemd-analyze is not here: the unit is not verified");
-    };
-    assert!(good && !stderr.contains("Unknown"), "{stderr}");
-    let (_, stderr) = verify(&unit.replace("KillMode=mixed", "KillMood=mixed")).unwrap();
-    assert!(stderr.contains("KillMood"), "{stderr}");
 }
+
+/// Runs a command of `systemd-analyze` on the unit with these drop-ins. Returns its output.
+fn analyze(command: &[&str], unit: &str, drop_ins: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tenure@.service");
+    std::fs::write(&file, unit.replace("/usr/local/bin/tenure", PROGRAM)).unwrap();
+    let drop_in_folder = folder.path().join("tenure@.service.d");
+    std::fs::create_dir(&drop_in_folder).unwrap();
+    for name in drop_ins {
+        let source = tools::repository().join("deploy/systemd").join(name);
+        std::fs::copy(source, drop_in_folder.join(name)).unwrap();
+    }
+    let mut program = Program::new("systemd-analyze");
+    let output = program.args(command).arg("--man=no").arg(&file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+fn systemd_unit_and_drop_ins_are_valid() {
+    for drop_ins in [&[][..], &["backup-as-root.conf"], &["managed-identity.conf"]] {
+        assert_eq!(analyze(&["verify"], &unit(), drop_ins), "", "{drop_ins:?}");
+    }
+    let misspelled = unit().replace("KillMode=mixed", "KillMood=mixed");
+    let complaint = analyze(&["verify"], &misspelled, &[]);
+    assert!(complaint.contains("Unknown key") && complaint.contains("KillMood"), "{complaint}");
+}
+
+needs!(Systemd => fn systemd_unit_and_drop_ins_are_valid);
+
+fn drop_in_for_root_relaxes_nothing_else() {
+    let exposed = |drop_ins: &[&str]| -> BTreeSet<String> {
+        let command = ["security", "--offline=yes", "--json=short", "--no-pager"];
+        let report: Value = serde_json::from_str(&analyze(&command, &unit(), drop_ins)).unwrap();
+        let is_exposed = |entry: &&Value| !entry["exposure"].is_null();
+        let entries = report.as_array().unwrap().iter().filter(is_exposed);
+        entries.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let relaxed = &exposed(&["backup-as-root.conf"]) - &exposed(&[]);
+    assert_eq!(
+        relaxed.iter().map(String::as_str).collect::<Vec<_>>(),
+        [
+            "CapabilityBoundingSet=~CAP_(DAC_*|FOWNER|IPC_OWNER)",
+            "ProtectHome=",
+            "User=/DynamicUser="
+        ]
+    );
+}
+
+needs!(Systemd => fn drop_in_for_root_relaxes_nothing_else);
+
+fn commands_of_installation_page_work_under_systemd() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let script = tools::repository().join("tests/deploy/systemd");
+    let mut trial = Program::new("unshare");
+    trial.arg("--mount").arg(script).arg(PROGRAM).arg(log.path()).stdin(Stdio::null());
+    let output = trial.output().unwrap();
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    assert!(output.status.success(), "{output:?}\n{log}");
+}
+
+needs!(RootAndSystemd => fn commands_of_installation_page_work_under_systemd);
