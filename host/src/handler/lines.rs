@@ -37,7 +37,8 @@ pub enum Stream {
     Stderr,
 }
 
-/// Output of all turns of a handler.
+/// Output of all turns of a handler. Clones belong to the same handler.
+#[derive(Clone)]
 pub struct HandlerLines {
     sink: Option<LineSink>,
     clock: ClockHandle,
@@ -50,9 +51,7 @@ pub struct HandlerLines {
 pub struct TurnLines(Arc<Turn>);
 
 struct Turn {
-    sink: Option<LineSink>,
-    clock: ClockHandle,
-    minute: Arc<Mutex<Minute>>,
+    handler: HandlerLines,
     tally: Mutex<Tally>,
 }
 
@@ -64,12 +63,8 @@ impl HandlerLines {
 
     /// Creates the output of a new turn.
     pub fn turn(&self) -> TurnLines {
-        TurnLines(Arc::new(Turn {
-            sink: self.sink.clone(),
-            clock: self.clock.clone(),
-            minute: self.minute.clone(),
-            tally: Mutex::new(Tally { started_at: self.clock.now(), ..Tally::default() }),
-        }))
+        let tally = Tally { started_at: self.clock.now(), ..Tally::default() };
+        TurnLines(Arc::new(Turn { handler: self.clone(), tally: Mutex::new(tally) }))
     }
 }
 
@@ -89,10 +84,10 @@ impl TurnLines {
 
 impl Turn {
     fn write(&self, stream: Stream, line: String) {
-        let Some(sink) = &self.sink else { return };
+        let HandlerLines { sink: Some(sink), clock, minute } = &self.handler else { return };
         let (notice, is_admitted) = {
-            let mut minute = lock(&self.minute);
-            lock(&self.tally).admit(&mut minute, self.clock.now(), encoded_size(&line))
+            let mut minute = lock(minute);
+            lock(&self.tally).admit(&mut minute, clock.now(), encoded_size(&line))
         };
         if let Some(notice) = notice {
             sink(Stream::Stderr, format!("tenure: {notice}"));
@@ -105,7 +100,8 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let (Some(sink), Some(missing)) = (&self.sink, lock(&self.tally).take_dropped_notice()) {
+        let missing = lock(&self.tally).take_dropped_notice();
+        if let (Some(sink), Some(missing)) = (&self.handler.sink, missing) {
             sink(Stream::Stderr, format!("tenure: {missing}"));
         }
     }
