@@ -196,6 +196,17 @@ impl Election {
         driver::candidates(&settings, &self.io()).await
     }
 
+    /// Returns the names of the elections in the container of this one. An election without a
+    /// record, because no candidate has led it yet, is missing. Elections of shares are included.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the storage service did not respond or refused.
+    pub async fn elections_in_container(&self) -> Result<Vec<String>, Problem> {
+        let settings = self.refreshed_settings().await?;
+        driver::elections(&settings, &self.io()).await
+    }
+
     /// Requests a turn outside the schedule, or returns the state of that request.
     ///
     /// If `submit` is true and the trigger does not exist, this places it. If `submit` is false,

@@ -142,9 +142,12 @@ pub enum WriteCondition {
     IfMatch(ETag),
 }
 
-/// Maximum blobs in one page of a list. The limit keeps answers small: the metadata of each blob
-/// may have 8 KiB, and an answer is read as a whole.
+/// Maximum blobs in one page of a list. The limit keeps answers small, since each is read as a
+/// whole. The metadata of a blob may have 8 KiB, but blobs next to an election's have less.
 pub const PAGE: usize = 1000;
+
+/// Maximum blobs in one page of a list of the whole container. Their metadata fits into 4 MiB.
+const CONTAINER_PAGE: usize = 400;
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,8 +352,9 @@ impl Operation {
             | Operation::WriteContent { .. }
             | Operation::Delete { .. } => "",
             Operation::List { prefix, marker } => {
+                let page = if prefix.is_empty() { CONTAINER_PAGE } else { PAGE };
                 let mut query = format!(
-                    "restype=container&comp=list&include=metadata&maxresults={PAGE}&prefix={}&",
+                    "restype=container&comp=list&include=metadata&maxresults={page}&prefix={}&",
                     encoding::percent_encode(prefix, encoding::EXCEPT_UNRESERVED)
                 );
                 if let Some(marker) = marker {

@@ -106,6 +106,7 @@ pub(super) fn program(table: &[&'static Setting]) -> clap::Command {
             return command;
         }
         let status = command.mut_arg("watch", |watch| watch.conflicts_with("history"));
+        let status = status.mut_arg("all", |all| all.conflicts_with_all(["election", "watch"]));
         status.mut_arg("interval", |interval| interval.requires("watch"))
     });
     let template = format!(
@@ -363,16 +364,18 @@ shares: who holds which, and which move. A member with `no sign` has left or die
 
   tenure status jobs/nightly
   tenure status --config tenure.toml
+  tenure status --all jobs
 
-With --config and without an election it shows all elections of the file as one table. Those that cannot be read, \
-those without a leader and those whose last turn failed come first.
+With --config and without an election it shows all elections of the file as one table; with --all, all elections of \
+a container that have had a leader, except those of shares. Those that cannot be read, those without a leader and \
+those whose last turn failed come first. A SAS for --all must be for the container, with r and l.
 
 With --watch it writes a line for each change of the leader, the lease, the turns and the problems. It misses \
 changes that come and go between two reads. It ends with SIGINT (Ctrl-C) or SIGTERM, or when its output is closed.
 
 Exit codes: 0 there is a leader, and each share is held by the member that should hold it; 1 there is none, or a share \
 is not held as planned; 2 a setting is wrong, no candidate can lead, or something that decides between 0 and 1 could \
-not be read. Of several elections, the worst. With --watch: 0 it was ended; 2 a setting is wrong.";
+not be read. Of several elections, the worst; 1 if --all finds none. With --watch: 0 it was ended; 2 a setting is wrong.";
 
 const RESHARE_HELP: &str = "\
 All work stops in all processes, since two splits must not run side by side. The coordinator closes each \

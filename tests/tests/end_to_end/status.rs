@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use tenure_tests::{Candidate, Group, Line, Sink, Store};
+use tenure_store::sas::Scope;
+use tenure_tests::credential::with_sas;
+use tenure_tests::{Access, Candidate, Group, Line, Outsider, Sink, Store, needs, operator};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
@@ -218,4 +220,103 @@ async fn history_lists_former_leaders() {
     assert_eq!(names, ["ben", "ada"]);
     assert_eq!(history_json["history"][1]["term"], terms[0]);
     assert_eq!((&history_json["leader"], &history_json["changes"]), (&Value::Null, &3.into()));
+}
+
+/// Runs two elections, the election of a share and triggers among the blobs of another application,
+/// and lists the container.
+async fn assert_all_lists_elections(store: Store, foreign_blobs: usize) {
+    let sink = Sink::start().await.unwrap();
+    let mut group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let (container, _) = group.election.split_once('/').unwrap();
+    let container = container.to_owned();
+    let list = async |group: &Group, extra_args: &[&str]| {
+        let arguments = [&["status", "--all", &container][..], extra_args].concat();
+        operator::run_command(group, &arguments).await.unwrap()
+    };
+    let (code, output) = list(&group, &[]).await;
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains(&format!("{container}: there is no such container")), "{output}");
+
+    group.outsider().create_container().await.unwrap();
+    for number in 0..foreign_blobs {
+        let name = format!("{container}/a{number}");
+        Outsider::new(&group.connection_string, &name).put_foreign_blob().await.unwrap();
+    }
+    let mut candidates = Vec::new();
+    for blob in ["jobs/x", "jobs/x.share.1.0-of-2", "jobs/y"] {
+        group.election = format!("{container}/{blob}");
+        let candidate = group.start("ada", &[]).unwrap();
+        candidate.event("elected", TIMEOUT).await;
+        candidates.push(candidate);
+    }
+    let trigger = ["trigger", &group.election, "--wait", "1m"];
+    let (code, output) = operator::run_command(&group, &trigger).await.unwrap();
+    assert_eq!(code, Some(0), "{output}");
+    candidates[0].terminate(TIMEOUT).await.unwrap();
+
+    let (code, output) = list(&group, &["--json"]).await;
+    assert_eq!(code, Some(1), "{output}");
+    let listed: Value = serde_json::from_str(&output).unwrap();
+    let elections = listed["elections"].as_array().unwrap().iter();
+    let elections: Vec<_> = elections
+        .map(|one| (one["election"].as_str().unwrap(), one["leader"]["name"].as_str()))
+        .collect();
+    let [former, led] = ["x", "y"].map(|blob| format!("{container}/jobs/{blob}"));
+    assert_eq!(elections, [(&*former, None), (&*led, Some("ada"))], "{output}");
+
+    // A record of a later version cannot be read, which is worth a row.
+    let later = Outsider::new(&group.connection_string, &format!("{container}/later"));
+    later.put_foreign_blob().await.unwrap();
+    later.put_metadata(&[("tenureformat", "2")]).await.unwrap();
+    let sas =
+        |scope| Access::from_connection_string(with_sas(&group.connection_string, scope, "rl"));
+    let access = sas(Scope::Container(container.clone()));
+    let reader = Group { access: access.trusting(store.ca_file()), ..group.clone() };
+    let (code, output) = list(&reader, &[]).await;
+    assert_eq!(code, Some(2), "{output}");
+    let rows = output.lines().take_while(|line| !line.starts_with("tenure: "));
+    let words = |row: &str| row.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+    let rows: Vec<_> = rows.map(words).collect();
+    let expected = ["election leader", &format!("{container}/later unusable-blob")];
+    assert_eq!(rows[..2], expected, "{output}");
+    assert_eq!(rows[2..], [format!("{former} none"), format!("{led} ada")], "{output}");
+
+    let access = sas(Scope::Blob { container: container.clone(), blob: "jobs/y".to_owned() });
+    let reader = Group { access: access.trusting(store.ca_file()), ..group.clone() };
+    let (code, output) = list(&reader, &[]).await;
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("could not be listed (refused): list blobs"), "{output}");
+    assert!(output.contains("for the container (sr=c, sp=rl)"), "{output}");
+    for mut candidate in candidates.split_off(1) {
+        candidate.terminate(TIMEOUT).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_elections_are_listed_in_embedded_store() {
+    // A page of the list has 400 blobs.
+    assert_all_lists_elections(Store::embedded().await.unwrap(), 401).await;
+}
+
+async fn all_elections_are_listed_in_azurite() {
+    assert_all_lists_elections(Store::shared_azurite(false).await.unwrap(), 1).await;
+}
+
+needs!(Node => async fn all_elections_are_listed_in_azurite);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_requires_name_of_container_alone() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    for (arguments, problem) in [
+        (["--all", "jobs", "jobs/a"].as_slice(), "cannot be used with '[CONTAINER/BLOB]'"),
+        (&["--all", "jobs/a"], "this is an election, not a container"),
+        (&["--all", "Jobs"], "lower-case"),
+    ] {
+        let arguments = [&["status"][..], arguments].concat();
+        let (code, output) = operator::run_command(&group, &arguments).await.unwrap();
+        assert_eq!(code, Some(2), "{output}");
+        assert!(output.contains(problem), "{output}");
+    }
 }

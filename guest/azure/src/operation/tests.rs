@@ -149,7 +149,7 @@ fn each_operation_is_the_request_of_the_reference() {
             vec![],
         ),
         (
-            "GET /devstoreaccount1/leases?restype=container&comp=list&include=metadata&maxresults=1000\
+            "GET /devstoreaccount1/leases?restype=container&comp=list&include=metadata&maxresults=400\
              &prefix=&marker=2%2176%21%2F%2B%3D%26&timeout=3",
             vec![],
         ),

@@ -15,7 +15,7 @@ use crate::Moment;
 use crate::protocol::candidate::Step;
 use crate::protocol::context::{BackgroundRequest, SignedRequest, StepAction};
 use crate::protocol::releasing::LastWill;
-use crate::record::metadata::TriggerState;
+use crate::record::metadata::{Record, RecordError, TriggerState};
 use crate::record::snapshot::{Inspection, break_remaining};
 use crate::side::listing::{Listed, listed};
 use crate::side::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
@@ -24,8 +24,8 @@ use crate::side::side_blobs::{
     side_blob_settings,
 };
 use chrono::{DateTime, Utc};
-use tenure_azure::answer::{Answer, Class};
-use tenure_azure::blob::{Metadata, SideBlob};
+use tenure_azure::answer::{Answer, Class, Entry};
+use tenure_azure::blob::{BlobName, Metadata, SideBlob};
 use tenure_azure::credential::{AuthSource, Credential};
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::request;
@@ -273,26 +273,58 @@ async fn list<S: DriverIo>(
     io: &S,
 ) -> Result<SideAnswer, Problem> {
     let name_prefix = side_blob_prefix(&settings.election);
+    let Some(blobs) = list_blobs(settings, &(name_prefix.clone() + prefix), session, io).await?
+    else {
+        return Ok(SideAnswer::Missing);
+    };
+    let listed = blobs.into_iter().filter_map(|blob| {
+        let suffix = blob.name.strip_prefix(&name_prefix)?.into();
+        let metadata = blob.metadata.into_pairs();
+        Some(ListedBlob { suffix, tag: blob.etag, age: blob.age, metadata })
+    });
+    Ok(SideAnswer::Listed(listed.collect()))
+}
+
+/// Returns the names of the elections in the container that have a record, readable or not. The
+/// elections of shares are among them, closed ones are not.
+///
+/// # Errors
+/// The blobs could not be listed.
+pub async fn elections<S: DriverIo>(settings: &Settings, io: &S) -> Result<Vec<String>, Problem> {
+    let blobs = list_blobs(settings, "", &mut Session::default(), io).await?.unwrap_or_default();
+    let has_record = |blob: &&Entry| {
+        use RecordError::{Closed, Foreign};
+        !matches!(Record::from_metadata(&blob.metadata), Ok(None) | Err(Foreign(_) | Closed))
+    };
+    let container = settings.election.container();
+    let names = blobs.iter().filter(has_record).map(|blob| format!("{container}/{}", blob.name));
+    // An outsider can write a record to a blob whose name no settings allow.
+    Ok(names.filter(|name| BlobName::parse(name).is_ok()).collect())
+}
+
+/// Returns all blobs of the container whose names start with `prefix`. None if there is no
+/// container.
+async fn list_blobs<S: DriverIo>(
+    settings: &Settings,
+    prefix: &str,
+    session: &mut Session,
+    io: &S,
+) -> Result<Option<Vec<Entry>>, Problem> {
     let (mut found, mut marker) = (Vec::new(), None);
     for _ in 0..MAX_PAGES {
-        let operation = Operation::List { prefix: name_prefix.clone() + prefix, marker };
+        let operation = Operation::List { prefix: prefix.into(), marker };
         let (answer, _) =
             request_with_retry(settings, operation.clone(), session, false, io).await?;
-        let Some(page) = page(&operation, &answer, settings)? else {
-            return Ok(SideAnswer::Missing);
-        };
-        found.extend(page.blobs.into_iter().filter_map(|blob| {
-            let suffix = blob.name.strip_prefix(&name_prefix)?.into();
-            let metadata = blob.metadata.into_pairs();
-            Some(ListedBlob { suffix, tag: blob.etag, age: blob.age, metadata })
-        }));
-        let Some(next) = page.next else { return Ok(SideAnswer::Listed(found)) };
+        let Some(page) = page(&operation, &answer, settings)? else { return Ok(None) };
+        found.extend(page.blobs);
+        let Some(next) = page.next else { return Ok(Some(found)) };
         marker = Some(next);
     }
+    let container = settings.election.container();
     Err(Problem {
         class: ProblemClass::Configuration,
         detail: format!(
-            "more than {MAX_PAGES} pages of blobs begin with {name_prefix}{prefix}; find out who writes them"
+            "{container}/{prefix}… has more than {MAX_PAGES} pages of blobs; find out who writes them"
         ),
     })
 }

@@ -224,6 +224,13 @@ impl CommandLine {
         Self { table: self.table.clone(), command: self.command.clone(), options }
     }
 
+    /// Returns the same command line with another value of a setting.
+    pub(crate) fn with(&self, setting: &'static Setting, value: String) -> Self {
+        let mut this = self.without(&[setting]);
+        this.options.push((setting, vec![value.into()]));
+        this
+    }
+
     pub(crate) fn has(&self, setting: &Setting) -> bool {
         self.get(setting).is_some()
     }

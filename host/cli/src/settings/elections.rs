@@ -4,7 +4,7 @@
 use super::command_line::CommandLine;
 use super::parse::{self, Content, Section, SettingsFile, ValueItem};
 use super::resolved::{PLACEHOLDER, ResolvedSettings, Value, VariableLookup, environment};
-use super::table::{CONFIG, ELECTION, FOR_EACH, FOR_EACH_FILE};
+use super::table::{ALL_IN, CONFIG, ELECTION, FOR_EACH, FOR_EACH_FILE};
 use super::{Scope, Setting};
 use crate::complaint::{Complaint, redacted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,8 +125,9 @@ impl Elections {
             return;
         }
         let exists = existing.is_empty() || existing.iter().any(|name| name == requested);
-        // A lock has its own blob, and uses the settings above the elections.
-        if !exists && line.command != "lock" {
+        // A lock has its own blob, and uses the settings above the elections. So does an election of
+        // a container that is shown as a whole.
+        if !exists && line.command != "lock" && !line.has(&ALL_IN) {
             let settings = ResolvedSettings::resolve(line, variable, None);
             self.complaints.push(Complaint::new(
                 settings.get(&ELECTION).map(Value::describe).unwrap_or_default(),

@@ -614,6 +614,11 @@ settings! {
         help: "Does not wait: if the lock is not free, the exit code is 75, and the command was not run",
         heading: OTHERS, ..ROW
     };
+    ALL_IN = Setting {
+        name: "all", kind: Kind::Text("CONTAINER"), commands: &["status"],
+        help: "Shows all elections of this container that have had a leader. The credential must permit to list blobs",
+        heading: OTHERS, ..ROW
+    };
     WATCH = Setting {
         name: "watch", kind: Kind::Switch, commands: &["status"],
         help: "Follows the election: writes one line per change until Ctrl-C", heading: OTHERS, ..ROW

@@ -1,5 +1,6 @@
-//! `tenure status`: shows an election, or all elections of a file.
+//! `tenure status`: shows an election, or all elections of a file or of a container.
 
+mod container;
 mod shares;
 mod tables;
 mod this_machine;
@@ -12,7 +13,7 @@ use crate::output::times::{
     ago, attempt_clause, described_zone, now, turn_duration, until, whole_seconds,
 };
 use crate::output::{CommandResult, UNUSABLE, columns, complain, print, ranges, wrap_words};
-use crate::settings::table::{HISTORY, INTERVAL, JSON, WATCH};
+use crate::settings::table::{ALL_IN, HISTORY, INTERVAL, JSON, WATCH};
 use crate::settings::{CommandLine, Elections};
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -41,7 +42,7 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
         return watch::watch(line).await;
     }
     let Subjects { subjects, is_whole_file, json, .. } =
-        Subjects::from_command_line(line, &BootClock::new())?;
+        Subjects::from_command_line(line, &BootClock::new()).await?;
     // The table of several elections does not list their candidates.
     let with_candidates = json || subjects.len() == 1;
     let views = subjects.into_iter().map(|subject| View::read(subject, with_candidates));
@@ -59,7 +60,8 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
         several => tables::elections(several),
     });
     tables::print_problems(&views);
-    Ok(ExitCode::from(views.iter().map(View::exit_code).max().unwrap_or(0)))
+    let code_of_none = if line.has(&ALL_IN) { NOT_AS_PLANNED } else { 0 };
+    Ok(ExitCode::from(views.iter().map(View::exit_code).max().unwrap_or(code_of_none)))
 }
 
 /// An election with valid settings.
@@ -72,8 +74,8 @@ struct Subject {
 /// The elections of the command line.
 struct Subjects {
     pub subjects: Vec<Subject>,
-    /// True if these are all elections of a file. JSON output then has a list, even for one
-    /// election.
+    /// True if these are all elections of a file or of a container. JSON output then has a list,
+    /// even for one election.
     pub is_whole_file: bool,
     pub json: bool,
     /// The value of `--interval`.
@@ -81,15 +83,18 @@ struct Subjects {
 }
 
 impl Subjects {
-    /// Validates the settings of all elections. Sends nothing.
+    /// Validates the settings of all elections. Sends nothing, except to list a container.
     ///
     /// # Errors
     ///
     /// Returns the exit code, after printing the complaints.
-    fn from_command_line(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
+    async fn from_command_line(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
         let json = line.has(&JSON);
-        let mut elections = Elections::from_command_line(line);
         let shared = Election::new(CandidateSettings::default(), clock);
+        let mut elections = match line.has(&ALL_IN) {
+            true => container::elections(line, &shared).await?,
+            false => Elections::from_command_line(line),
+        };
         let (mut subjects, mut interval) = (Vec::new(), None);
         for resolved in std::mem::take(&mut elections.resolved) {
             let mut configuration = Configuration::for_status(resolved);

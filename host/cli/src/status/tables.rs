@@ -1,4 +1,4 @@
-//! Tables: the candidates of an election, its former leaders, and all elections of a file.
+//! Tables: the candidates of an election, its former leaders, and several elections.
 
 use super::{View, describe_wait, this_machine};
 use crate::complaint::printable;

@@ -34,7 +34,8 @@ const NAME_WIDTH: usize = 8;
 pub(super) async fn watch(line: &CommandLine) -> CommandResult {
     let mut signals = Signals::new().map_err(fail)?;
     let clock = BootClock::new();
-    let Subjects { subjects, json, interval, .. } = Subjects::from_command_line(line, &clock)?;
+    let Subjects { subjects, json, interval, .. } =
+        Subjects::from_command_line(line, &clock).await?;
     if subjects.is_empty() {
         // An empty list would never change while it is watched.
         let problem = "the list has no names, so there is no election to watch";
