@@ -74,7 +74,7 @@ def resources(documents):
 
 def overlays(kubernetes):
     """Each overlay as it is rendered: all that is applied, together."""
-    for name, documents, complaints in kustomize.rendered(kubernetes):
+    for name, documents, complaints in kustomize.rendered(kubernetes, PAGE):
         accounts = [d["metadata"] for d in documents if d["kind"] == "ServiceAccount"]
         account = accounts[0].get("annotations", {}) if accounts else {}
         found = [*complaints, *resources(documents), *kustomize.fits(documents)]
@@ -94,8 +94,8 @@ def probes(deployment):
 
 def dockerfile(file, text):
     hadolint = next(path for path in sys.path if Path(path, "bin/hadolint").exists())
-    command = [f"{hadolint}/bin/hadolint", "--no-color", str(file)]
-    linted = subprocess.run(command, capture_output=True, text=True)
+    command = [f"{hadolint}/bin/hadolint", "--no-color", "-"]
+    linted = subprocess.run(command, input=text, capture_output=True, text=True)
     yield from (linted.stdout + linted.stderr).splitlines()
 
 
@@ -187,6 +187,7 @@ def options(program):
 if __name__ == "__main__":
     deploy, repository, PROGRAM, HANDLER = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
     VARIABLES, OPTIONS = variables(repository), options(PROGRAM)
+    PAGE = (repository / "docs/kubernetes.md").read_text()
     complaints, judged = 0, 0
     for file in sorted(path for path in deploy.rglob("*") if path.is_file()):
         text = file.read_text()
@@ -195,6 +196,10 @@ if __name__ == "__main__":
         for complaint in [*check(file, text), *anything(file, text)]:
             complaints += 1
             print(f"{file.relative_to(deploy)}: {complaint}")
+    for image in re.findall(r"^```dockerfile\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE):
+        for complaint in dockerfile(None, image):
+            complaints += 1
+            print(f"docs/kubernetes.md: {complaint}")
     if (deploy / "kubernetes/overlays").exists():
         for complaint in overlays(deploy / "kubernetes"):
             complaints += 1

@@ -1,37 +1,46 @@
 """Renders the overlays of `deploy/kubernetes` as people would, and judges how their resources fit together."""
 
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import settings
 import yaml
+
+CHECK = "tests/deploy/kustomize.py"
 
 PARTS = "components:\n  - ../../components/pod-monitor\n"
 
 
-def rendered(kubernetes):
-    """Each overlay, by itself and with the other parts: its name, its documents, and what kubectl complains about."""
+def rendered(kubernetes, page):
+    """Each overlay, and that of the page, by itself and with the other parts: its name, its documents, and what kubectl
+    complains about.
+    """
+    programs = next(path for path in sys.path if Path(path, "bin/kubectl").exists()) + "/bin"
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "kubernetes")
+        copy = Path(folder, "deploy/kubernetes")
         shutil.copytree(kubernetes, copy)
-        readme = kubernetes.parent / "README.md"
-        if readme.exists():
-            own = copy / "overlays/of-the-readme"
-            own.mkdir()
-            example = readme.read_text().partition("```yaml\n")[2].partition("```")[0]
-            (own / "kustomization.yaml").write_text(example)
+        follow(page, folder, programs)
         for overlay in sorted(path for path in copy.glob("overlays/*") if path.is_dir()):
             file = overlay / "kustomization.yaml"
             alone = file.read_text()
-            for parts in [""] if "components:" in alone else ["", PARTS]:
+            for parts in ["", PARTS]:
                 file.write_text(alone + parts)
-                kubectl = next(p for p in map(Path, sys.path) if (p / "bin/kubectl").exists())
-                command = [kubectl / "bin/kubectl", "kustomize", overlay]
+                command = [f"{programs}/kubectl", "kustomize", overlay]
                 made = subprocess.run(command, capture_output=True, text=True)
                 name = f"overlays/{overlay.name}{', with all parts' if parts else ''}"
                 yield name, list(yaml.safe_load_all(made.stdout)), made.stderr.splitlines()
+
+
+def follow(page, folder, programs):
+    """Runs the commands of the page that need neither an account nor a cluster. What they render is judged later."""
+    blocks = re.findall(rf"^<!-- checked by: {CHECK} -->\n```console\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    commands = re.sub(r"^\$ ", "", "".join(blocks), flags=re.MULTILINE)
+    env = {"PATH": f"{programs}:/usr/bin:/bin", "CLIENT_ID": settings.IDENTITY["AZURE_CLIENT_ID"]}
+    subprocess.run(["sh", "-uc", commands], cwd=folder, env=env, capture_output=True)
 
 
 def fits(documents):

@@ -83,9 +83,9 @@ impl CodeCache {
         let compiled = loaded.saturating_sub(cache.cache_hits());
         (compiled > 0).then(|| {
             format!(
-                "{compiled} of {loaded} components are compiled at each start: {} does not have their code and cannot be written; run \
-                 tenure check --offline with the same handlers when the image is built, or set TENURE_CACHE_DIR to a \
-                 directory that this user can write",
+                "{compiled} of {loaded} components are compiled at each start: {} does not have their \
+                 code and cannot be written; run tenure check --offline with the same handlers when \
+                 the image is built, or set TENURE_CACHE_DIR to a directory that this user can write",
                 directory.display()
             )
         })
@@ -288,7 +288,7 @@ mod tests {
         let load = |read_only: bool, binary: &[u8]| {
             let mut cache = CodeCache::open(Some((folder.path(), true)));
             assert!(cache.read_only.is_none());
-            // As root, the test could write to any directory of its own.
+            // The test may run as root, who can write to every directory.
             cache.read_only = read_only.then(|| folder.path().into());
             let mut config = wasmtime::Config::new();
             let engine = wasmtime::Engine::new(config.cache(cache.wasmtime())).unwrap();

@@ -20,6 +20,8 @@ mod foreign_hosts;
 mod hidden_processes;
 mod https;
 mod identity;
+#[cfg(target_os = "linux")]
+mod image;
 mod languages;
 #[cfg(target_os = "linux")]
 mod last_will;

@@ -1,6 +1,7 @@
 //! Files in `deploy/`, checked as far as possible without their platforms.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -9,12 +10,16 @@ use tenure_tests::{BEAT_HANDLER, examples, needs, tools};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 
 fn run_checks(deploy: &Path) -> Output {
+    run_checks_in(&tools::repository(), deploy)
+}
+
+/// Runs the checks on files of a repository, which may be a spoilt copy.
+fn run_checks_in(repository: &Path, deploy: &Path) -> Output {
     let installed = tools::pip("deploy-checks", "tests/deploy/requirements.txt").unwrap();
-    let repository = tools::repository();
     Command::new("python3")
         .arg("-B")
-        .arg(repository.join("tests/deploy/check.py"))
-        .args([deploy, &repository, Path::new(PROGRAM), Path::new(BEAT_HANDLER)])
+        .arg(tools::repository().join("tests/deploy/check.py"))
+        .args([deploy, repository, Path::new(PROGRAM), Path::new(BEAT_HANDLER)])
         .env("PYTHONPATH", installed)
         .output()
         .unwrap()
@@ -246,22 +251,44 @@ fn checks_detect_mistakes_between_manifests() {
 
 needs!(Python => fn checks_detect_mistakes_between_manifests);
 
-/// The image copies exactly the build's output, here in another profile.
-#[test]
-fn image_copies_only_built_files() {
-    let dockerfile = fs::read_to_string(tools::repository().join("deploy/Dockerfile")).unwrap();
-    assert!(
-        dockerfile
-            .contains("RUN cargo build --profile dist --locked -p tenure-cli --features otel\n")
-    );
-    let profile = examples::components().unwrap().parent().unwrap().to_owned();
-    let copied = dockerfile.lines().filter_map(|line| {
-        let source = line.strip_prefix("COPY --from=build /source/target/dist/")?;
-        source.split_whitespace().next()
-    });
-    let copied: Vec<_> = copied.collect();
-    assert!(copied.contains(&"tenure"), "{copied:?}");
-    for file in copied.iter().filter(|file| **file != "tenure") {
-        assert!(profile.join(file).is_file(), "{file} is not made");
+/// Seeds a mistake into the page about Kubernetes, whose commands the checks run.
+fn checks_detect_mistakes_in_the_page() {
+    let mistakes = [
+        ("export NAMESPACE", "export NAMESPACES", "kubernetes/overlays/mine: "),
+        ("../workload-identity", "../workload-identities", "kubernetes/overlays/mine: "),
+        ("value: 1m", "value: soon", "kubernetes/overlays/mine: TENURE_EVERY: "),
+        ("--listen=0.0.0.0:8080", "--listens=0.0.0.0:8080", "kubernetes/overlays/mine: "),
+        ("FROM debian:bookworm-slim", "FROM debian", "docs/kubernetes.md: -:3 DL3006"),
+    ];
+    let repository = tools::repository();
+    let good = fs::read_to_string(repository.join("docs/kubernetes.md")).unwrap();
+    for (from, to, complaint) in mistakes {
+        let spoilt = tempfile::tempdir().unwrap();
+        for folder in ["deploy", "guest", "host"] {
+            symlink(repository.join(folder), spoilt.path().join(folder)).unwrap();
+        }
+        fs::create_dir(spoilt.path().join("docs")).unwrap();
+        assert!(good.contains(from), "the page has no {from}");
+        let page = good.replacen(from, to, 1);
+        fs::write(spoilt.path().join("docs/kubernetes.md"), page).unwrap();
+        let output_text = text(&run_checks_in(spoilt.path(), &spoilt.path().join("deploy")));
+        let found = output_text.lines().any(|line| line.starts_with(complaint));
+        assert!(found, "{from} → {to}:\n{output_text}");
     }
+}
+
+needs!(Python => fn checks_detect_mistakes_in_the_page);
+
+/// The first stage of the image uses the components that the build makes, here in another profile.
+#[test]
+fn image_has_only_built_files() {
+    let dockerfile = fs::read_to_string(tools::repository().join("deploy/Dockerfile")).unwrap();
+    let build = "cargo build --profile dist --locked -p tenure-cli --features otel --target ";
+    assert!(dockerfile.contains(build), "{dockerfile}");
+    let profile = examples::components().unwrap().parent().unwrap().to_owned();
+    let files = dockerfile.split("target/$target/dist/").skip(1);
+    let files: Vec<_> = files.filter_map(|text| text.split('"').next()).collect();
+    let [program, handler] = files[..] else { panic!("{files:?}") };
+    assert_eq!(program, "tenure");
+    assert!(profile.join(handler).is_file(), "{handler} is not made");
 }
