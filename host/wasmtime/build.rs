@@ -64,6 +64,8 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
+    // Cargo gives it to build scripts only.
+    println!("cargo::rustc-env=TENURE_TARGET={}", wasm::variable("TARGET")?);
     let origin = origin()?;
     if cfg!(feature = "component") {
         let socket = provide(&origin, &ELECTION, "TENURE_COMPONENT")?;
@@ -71,8 +73,6 @@ fn build() -> Result<(), String> {
     }
     if cfg!(feature = "compose") {
         provide(&origin, &FILTER, "TENURE_FILTER")?;
-    // Cargo gives it to build scripts only.
-    println!("cargo::rustc-env=TENURE_TARGET={}", wasm::variable("TARGET")?);
         let universal = provide(&origin, &UNIVERSAL, "TENURE_UNIVERSAL")?;
         copy_to_target(&origin, &universal, "tenure.wasm");
     }
