@@ -1,4 +1,5 @@
-// The runner on Azure Container Apps: two replicas, one of which works.
+// The runner on Azure Container Apps: two replicas, one of which works. The steps 1 to 4 of docs/kubernetes.md make the
+// resource group, the account, the registry and the image.
 //
 //   az deployment group create --resource-group mygroup --template-file deploy/container-apps/main.bicep \
 //     --parameters image=myregistry.azurecr.io/tenure:0.1.0 registryName=myregistry \
@@ -7,7 +8,8 @@
 // An identity made here pulls the image and holds the election: there is no key and no connection string. The one who
 // deploys must be allowed to assign roles.
 //
-// Checked: that it parses, by the grammar of tree-sitter. Not run: the Bicep compiler, a deployment.
+// Checked: it parses, by the grammar of tree-sitter; its fields, by those that Azure defines; `tenure run` validates
+// arguments and variables. Not run: the Bicep compiler, a deployment.
 
 @description('Where everything is put.')
 param location string = resourceGroup().location
@@ -49,9 +51,20 @@ resource storage 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {
   name: storageAccountName
 }
 
+resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2023-05-01' existing = {
+  parent: storage
+  name: 'default'
+}
+
+resource elections 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' = {
+  parent: blobs
+  name: split(election, '/')[0]
+}
+
+// On this container alone.
 resource holdsElections 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(storage.id, identity.id, blobDataContributor)
-  scope: storage
+  name: guid(elections.id, identity.id, blobDataContributor)
+  scope: elections
   properties: {
     principalId: identity.properties.principalId
     principalType: 'ServicePrincipal'

@@ -12,12 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bicep
 import jsonschema
 import kubernetes_validate
 import kustomize
 import settings
-import tree_sitter
-import tree_sitter_bicep
 import yaml
 from resources import SCHEMAS
 from yamllint import linter
@@ -32,15 +31,17 @@ KUBERNETES = "1.34"
 YAML_RULES = "{extends: default, rules: {document-start: disable, line-length: {max: 120}}}"
 
 
-def bicep(file, text):
-    """Whether it parses. Types and API versions are the Bicep compiler's business."""
-    language = tree_sitter.Language(tree_sitter_bicep.language())
-    nodes = [tree_sitter.Parser(language).parse(text.encode()).root_node]
-    while nodes:
-        node = nodes.pop()
-        if node.is_error or node.is_missing:
-            yield f"does not parse at line {node.start_point.row + 1}"
-        nodes.extend(node.children)
+def template(file, text):
+    """Whether it parses, and has the fields of its resources. Expressions are the Bicep compiler's business."""
+    tree = bicep.tree(text)
+    lines = list(bicep.mistakes(tree))
+    yield from (f"does not parse at line {line}" for line in lines)
+    for kind, content in [] if lines else bicep.resources(tree):
+        if kind not in SCHEMAS:
+            yield f"the fields of {kind} are not known here"
+            continue
+        for error in jsonschema.Draft202012Validator(SCHEMAS[kind]).iter_errors(content):
+            yield f"{kind}, {error.json_path}: {error.message}"
     if re.search(r"storage\.list(Keys|AccountSas)", text):
         yield "takes the account's key where there is an identity"
     yield from settings.refused(PROGRAM, HANDLER, *settings.of_bicep(text))
@@ -170,7 +171,7 @@ def anything(file, text):
         yield "holds a key"
 
 
-CHECKS = {".yaml": manifests, ".json": dashboard, ".toml": toml, ".bicep": bicep, "": dockerfile}
+CHECKS = {".yaml": manifests, ".json": dashboard, ".toml": toml, ".bicep": template, "": dockerfile}
 
 
 def variables(repository):

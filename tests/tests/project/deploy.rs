@@ -79,6 +79,9 @@ fn checks_detect_seeded_mistakes() {
         ("spinkube/spin.toml", "trigger.http", "trigger.cron", "refuses an application"),
         ("container-apps/main.bicep", "value: storage.name", "value: storage.listKeys()", "key"),
         ("container-apps/main.bicep", "minReplicas: 2", "minReplicas 2", "does not parse"),
+        ("container-apps/main.bicep", "failureThreshold: 10", "failureThreshold: 60", "maximum"),
+        ("container-apps/main.bicep", "scope: elections", "scop: elections", "'scop' was"),
+        ("container-apps/main.bicep", "containerApps@2024", "containerApps@2023", "not known here"),
         ("grafana/tenure.json", "\"y\": 6,", "\"y\": 5,", "has no room"),
         ("prometheus/tenure.rules.yml", "Not run:", "Fine:", "does not say what was not run"),
         (
