@@ -34,10 +34,20 @@ LOCAL = record(
     allowedHosts=several({"type": "string", "pattern": r"^(\w+://)?(\*\.)?[\w.-]+(:\d+)?/?$"}),
     environment=record(config=TEXTS, configFrom=NAMES, secretFrom=NAMES),
 )
+# Without a host name, the interface for requests is not connected.
+INTERFACE = record(
+    ["namespace", "package", "interfaces", "config"],
+    namespace=TEXT,
+    package=TEXT,
+    interfaces=several({"const": "incoming-handler"}),
+    config=record(["host"], host=TEXT),
+)
+RESTARTS = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}
 WORKLOAD = record(
     ["components"],
     hostSelector=TEXTS,
-    service=record(["image"], image=TEXT, maxRestarts=NUMBER, localResources=LOCAL),
+    hostInterfaces=several(INTERFACE),
+    service=record(["image", "maxRestarts"], image=TEXT, maxRestarts=RESTARTS, localResources=LOCAL),
     components=several(record(["name", "image"], name=TEXT, image=TEXT, localResources=LOCAL)),
 )
 
@@ -135,7 +145,10 @@ SCHEMAS = {
         "runtime.wasmcloud.dev/v1alpha1",
         "WorkloadDeployment",
         record(
-            ["template"], replicas=NUMBER, template=record(["spec"], labels=TEXTS, spec=WORKLOAD)
+            ["template"],
+            replicas=NUMBER,
+            kubernetes=record(["service"], service=record(["name"], name=TEXT)),
+            template=record(["spec"], labels=TEXTS, spec=WORKLOAD),
         ),
     ),
 }

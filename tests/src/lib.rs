@@ -34,6 +34,7 @@ pub mod tools;
 pub mod transfers;
 pub mod trials;
 pub mod triggers;
+pub mod wasmcloud;
 
 use std::time::Duration;
 

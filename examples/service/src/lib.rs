@@ -1,10 +1,15 @@
 //! A long-lived wasmCloud service next to two short-lived components. It steps the election and
 //! calls the handler, as `tenure run` does.
 //!
+//! The service is a WASI 0.3 component, because wasmCloud restarts only those in a new store. When
+//! the handler traps or the host ends its call, the service restarts as a new candidate. That one
+//! can lead once the lease of its predecessor has expired.
+//!
 //! Unlike `tenure run`, the service cannot renew the lease while the handler works, nor stop the
-//! handler. Each turn must finish within the lease less the margin, so choose a lease that is long
-//! enough (`TENURE_LEASE`, up to 60 s). The service's clock stops while the machine sleeps. The
-//! service receives no shutdown signal: when it ends, its lease is not released but expires.
+//! handler. Each turn must finish within the lease less the margin: 12 s with `TENURE_LEASE=15s`.
+//! The host ends each call after 30 s, unless `WASH_SHARED_STORE_CALL_TIMEOUT_SECS` differs. The
+//! service's clock stops while the machine sleeps. The service receives no shutdown signal: when it
+//! ends, its lease is not released but expires.
 //!
 //! The service does not send `report.background`, and does not claim to (`TENURE_BACKGROUND`). So
 //! the election refuses `TENURE_FAILOVER` here.
@@ -15,7 +20,7 @@
 
 #[cfg(target_family = "wasm")]
 mod service {
-    use std::time::{Duration, Instant};
+    use wasip3::clocks::monotonic_clock::{now, wait_for, wait_until};
 
     wit_bindgen::generate!({
         path: "../../wit",
@@ -32,43 +37,45 @@ mod service {
     use tenure::election::types::{Event, Outcome, Role, Turn, TurnResult};
     use tenure::election::{election, leader_handler};
 
+    const SECOND: u64 = 1_000_000_000;
+
     struct Service;
 
-    wasip2::cli::command::export!(Service);
+    wasip3::cli::command::export!(Service);
 
-    impl wasip2::exports::cli::run::Guest for Service {
-        fn run() -> Result<(), ()> {
+    impl wasip3::exports::cli::run::Guest for Service {
+        /// Never returns `Ok`, after which the host would start no other candidate.
+        async fn run() -> Result<(), ()> {
+            // The host restarts a service without a pause, even one that always traps at once.
+            wait_for(SECOND).await;
             if let Err(complaints) = election::check() {
                 for wrong in complaints {
                     eprintln!("{}: {}; {}", wrong.setting, wrong.problem, wrong.advice);
                 }
+                // Each restart prints the complaints again.
+                wait_for(60 * SECOND).await;
                 return Err(());
             }
-            let start = Instant::now();
+            let start = now();
             let (mut state, mut event) = (None::<Vec<u8>>, None);
             loop {
-                let taken_at = Instant::now();
-                let elapsed = nanoseconds(taken_at - start);
-                let report = election::step(state.as_deref(), elapsed, 0, event.as_ref());
+                let taken_at = now();
+                let report = election::step(state.as_deref(), taken_at - start, 0, event.as_ref());
                 event = None;
                 for problem in report.problems {
                     eprintln!("{:?}: {}", problem.class, problem.detail);
                 }
                 if matches!(report.role, Role::Left) {
-                    return Ok(());
+                    return Err(());
                 }
                 state = Some(report.state);
                 if let Some(turn) = report.run {
                     // The step took some of the turn's time.
-                    let left =
-                        Duration::from_nanos(turn.valid_for).saturating_sub(taken_at.elapsed());
-                    let (outcome, reason) = if left.is_zero() {
+                    let left = turn.valid_for.saturating_sub(now() - taken_at);
+                    let (outcome, reason) = if left == 0 {
                         (Outcome::NotStarted, None)
                     } else {
-                        match leader_handler::on_tick(&Turn {
-                            valid_for: nanoseconds(left),
-                            ..turn.clone()
-                        }) {
+                        match leader_handler::on_tick(&Turn { valid_for: left, ..turn.clone() }) {
                             Ok(()) => (Outcome::Succeeded, None),
                             Err(problem) => {
                                 eprintln!("turn of term {}: {problem}", turn.term);
@@ -78,14 +85,9 @@ mod service {
                     };
                     event = Some(Event::TurnEnded(TurnResult { outcome, reason }));
                 } else {
-                    let due = taken_at + Duration::from_nanos(report.again_in);
-                    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                    wait_until(taken_at.saturating_add(report.again_in)).await;
                 }
             }
         }
-    }
-
-    fn nanoseconds(duration: Duration) -> u64 {
-        u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
     }
 }

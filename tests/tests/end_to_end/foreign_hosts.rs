@@ -13,7 +13,7 @@ use tenure::engine::{AllowList, Runner, Variables};
 use tenure_clock::BootClock;
 use tenure_tests::examples::Language;
 use tenure_tests::foreign::{self, Server, WarmHost};
-use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, needs, tools};
+use tenure_tests::{Candidate, Reports, Store, examples, needs, tools};
 use tenure_wasmtime::{ComponentHandler, ElectionComponent, Engine, Options};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
@@ -334,41 +334,6 @@ async fn native_runner_accepts_universal_component() {
 }
 
 needs!(Node => async fn native_runner_accepts_universal_component);
-
-/// Follows the pattern of wasmCloud: a service imports the exports of two components.
-async fn service_composes_election_and_handler() {
-    let scene = Scene::new("1s").await;
-    let mut service = scene.python("service.py", Path::new(SERVICE)).await;
-    service.arg(component("tenure.wasm")).arg(component("report.wasm"));
-    let service = Candidate::spawn("service", service).unwrap();
-    let reported = tokio::time::timeout(TIMEOUT, scene.reports.wait_for(3, TIMEOUT)).await;
-    assert!(reported.is_ok(), "{}", service.transcript());
-    drop(service);
-    scene.assert_reported_once();
-    let all = scene.reports.all();
-    assert!(all.iter().all(|report| report.json["term"] == all[0].json["term"]), "{all:?}");
-}
-
-needs!(Node, Python => async fn service_composes_election_and_handler);
-
-/// The service sends no requests outside of its steps, as failover requires.
-async fn service_rejects_failover() {
-    let scene = Scene::new("1s").await;
-    let mut service = scene.python("service.py", Path::new(SERVICE)).await;
-    service.arg(component("tenure.wasm")).arg(component("report.wasm"));
-    service.env("TENURE_FAILOVER", "3s");
-    let output = tokio::time::timeout(TIMEOUT, service.output()).await.unwrap().unwrap();
-    let output_text = text(&output);
-    assert!(
-        output_text.contains(
-            "TENURE_FAILOVER: failover before the lease ends needs requests between the steps"
-        ),
-        "{output_text}"
-    );
-    assert_eq!(scene.reports.all().len(), 0);
-}
-
-needs!(Node, Python => async fn service_rejects_failover);
 
 /// Follows the commands of `deploy/README.md`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -50,6 +50,8 @@ mod telemetry;
 mod triggers;
 mod universal;
 mod unruly_processes;
+#[cfg(target_os = "linux")]
+mod wasmcloud;
 #[cfg(unix)]
 mod watching;
 #[cfg(unix)]

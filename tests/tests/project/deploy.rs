@@ -60,6 +60,8 @@ fn checks_detect_seeded_mistakes() {
             "store.net/path",
             "store.net/path",
         ),
+        ("wasmcloud/workload.yaml", "maxRestarts: 2147", "maxRestarts: 9147", "the maximum"),
+        ("wasmcloud/http.yaml", "host: tenure", "name: tenure", "'host' is a required"),
         ("spin/spin.toml", "component = \"tenure\"", "component = \"other\"", "names no component"),
         (
             "spin/spin.toml",
