@@ -15,7 +15,7 @@ async fn operator_mistakes_change_nothing() {
         (vec!["transfer", election, "--wait", "0s"], 2, "is not between 1s and 1d"),
         (vec!["break", &elsewhere, "--yes"], 2, "no such election"),
         (vec!["reset-slot", &elsewhere, "--yes"], 2, "no such election"),
-        (vec!["break", election, "--period", "61s", "--yes"], 2, "is not between 0s and 1m"),
+        (vec!["break", election, "--period", "61s", "--yes"], 2, "is not between 0s and 60s"),
         (vec!["break", election, "--period", "-5s", "--yes"], 2, "is not a duration"),
     ] {
         let output = stage.run_command(&arguments).await;
