@@ -289,3 +289,17 @@ fn lock_writes_the_whole_log_wherever_it_is_asked_for() {
     assert!(logs_everything(plain, &["--log", "json"], &[]));
     assert!(logs_everything("log = \"json\"\n", &[], &[]));
 }
+
+#[test]
+fn election_of_a_whole_container_need_not_be_in_the_file() {
+    let file = "lease = \"20s\"\n[[election]]\nelection = \"jobs/a\"\nlease = \"30s\"\n";
+    let resolve = |options: &[&str], name: &str| {
+        let line = line_of("status", options).with(&ELECTION, name.to_owned());
+        let elections = Elections::from_file(&SettingsFile::from_text(file), &line, &|_| None);
+        (text(&elections.resolved[0], &LEASE), elections.complaints.len())
+    };
+    let all = &["--all", "jobs"];
+    assert_eq!(resolve(all, "jobs/a"), (Some("30s".to_owned()), 0));
+    assert_eq!(resolve(all, "jobs/b"), (Some("20s".to_owned()), 0));
+    assert_eq!(resolve(&[], "jobs/b").1, 1);
+}
