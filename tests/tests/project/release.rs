@@ -222,7 +222,8 @@ fn release_is_not_fetched_without_tls() {
 
 fn scripts_pass_shellcheck() {
     let root = tools::repository();
-    let folders = [".ci", ".ci/release", "docs/model", "tests/deploy"].map(|folder| root.join(folder));
+    let folders =
+        [".ci", ".ci/release", "docs/model", "tests/deploy"].map(|folder| root.join(folder));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
     let is_shell_script = |path: &PathBuf| {
         let bytes = fs::read(path).unwrap_or_default();
