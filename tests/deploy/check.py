@@ -111,6 +111,8 @@ def toml(file, text):
         yield from spin(manifest)
         if file.parent.name == "spinkube" and "cron" in manifest.get("trigger", {}):
             yield "SpinKube's shim refuses an application with [[trigger.cron]]"
+    if file.name == "wrangler.toml":
+        yield from wrangler(manifest)
 
 
 def spin(manifest):
@@ -139,8 +141,21 @@ def spin(manifest):
             yield f"{name} may not reach its TENURE_HANDLER_URL"
 
 
+def wrangler(manifest):
+    """Checks what wrangler accepts in any worker. That it bundles this one is checked in another test."""
+    crons = manifest.get("triggers", {}).get("crons", [])
+    if not crons or any(len(cron.split()) != 5 for cron in crons):
+        yield "a cron trigger has five fields"
+    env = manifest.get("vars", {})
+    if "TENURE_NAME" not in env:
+        yield "has no TENURE_NAME"
+    yield from settings.refused(PROGRAM, HANDLER, ["run"], env | settings.AN_ACCOUNT)
+
+
 def dashboard(file, text):
     """Its queries are judged by promtool, in a test of their own."""
+    if file.parent.name != "grafana":
+        return
     try:
         panels = json.loads(text)["panels"]
     except (KeyError, ValueError) as error:
@@ -161,7 +176,7 @@ def dashboard(file, text):
 def anything(file, text):
     """What holds for all of them."""
     header = "\n".join(line for line in text.splitlines() if line.startswith(("#", "//")))
-    if file.suffix not in (".md", ".json", ".dockerignore") and "Not run:" not in header:
+    if file.suffix not in (".md", ".js", ".json", ".dockerignore") and "Not run:" not in header:
         yield "does not say what was not run"
     for variable in sorted(set(re.findall(r"\bTENURE_[A-Z_]+", text)) - VARIABLES):
         yield f"{variable} is no variable of tenure"

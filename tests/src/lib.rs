@@ -9,6 +9,7 @@ pub mod browser;
 pub mod candidate;
 pub mod certificates;
 pub mod chaos;
+pub mod cloudflare;
 pub mod compare;
 pub mod credential;
 pub mod examples;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::routing::post;
 use axum::{Json, Router};
@@ -24,8 +24,12 @@ pub struct Report {
     pub election: Option<String>,
     /// Header `idempotency-key`.
     pub key: Option<String>,
+    /// Query of the URL, by which a test recognises the sender.
+    pub query: Option<String>,
     /// Body.
     pub json: Value,
+    /// Time of arrival.
+    pub received_at: Instant,
 }
 
 #[derive(Debug)]
@@ -111,6 +115,7 @@ impl Drop for Reports {
 
 async fn receive_report(
     State(received): State<Arc<ReceivedReports>>,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
     Json(json): Json<Value>,
 ) {
@@ -118,6 +123,7 @@ async fn receive_report(
     let (term, election) = (header("tenure-term"), header("tenure-election"));
     let key = header("idempotency-key");
     let mut reports = received.all.lock().unwrap();
-    reports.push(Report { term, election, key, json });
+    let received_at = Instant::now();
+    reports.push(Report { term, election, key, query, json, received_at });
     received.count.send_replace(reports.len());
 }

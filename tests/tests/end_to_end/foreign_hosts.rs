@@ -1,5 +1,5 @@
-//! The shipped components without our runner: on wasmtime from PyPI and on jco, against Azurite.
-//! The same file also runs on our runner, and on wasmtime's own program.
+//! The shipped components without our runner: on wasmtime from PyPI, wasmtime's own program, jco
+//! and workerd, against Azurite. The same file also runs on our runner.
 
 use crate::PROGRAM;
 use std::collections::BTreeMap;
@@ -11,30 +11,31 @@ use chrono::{DateTime, FixedOffset};
 use serde_json::Value;
 use tenure::engine::{AllowList, Runner, Variables};
 use tenure_clock::BootClock;
+use tenure_tests::cloudflare::Worker;
 use tenure_tests::examples::Language;
-use tenure_tests::foreign::{self, Server, WarmHost};
+use tenure_tests::foreign::{self, Server};
 use tenure_tests::{Candidate, Reports, Store, examples, needs, tools};
 use tenure_wasmtime::{ComponentHandler, ElectionComponent, Engine, Options};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
-const TOKEN: &str = "only-for-tests";
+pub(super) const TOKEN: &str = "only-for-tests";
 
-fn component(name: &str) -> PathBuf {
+pub(super) fn component(name: &str) -> PathBuf {
     examples::components().unwrap().join(name)
 }
 
 /// A store, an endpoint, and the common settings of all invocations of one election.
-struct Scene {
+pub(super) struct Scene {
     store: Store,
-    reports: Reports,
+    pub(super) reports: Reports,
     election: String,
     every: &'static str,
 }
 
 impl Scene {
-    async fn new(every: &'static str) -> Self {
+    pub(super) async fn new(every: &'static str) -> Self {
         let store = Store::azurite().await.unwrap();
         let reports = Reports::start().await.unwrap();
         Self { store, reports, election: "tenure-test/leader".into(), every }
@@ -53,7 +54,7 @@ impl Scene {
     }
 
     /// Returns a command that runs `run.py` on this component.
-    async fn wasmtime(&self, component: &Path) -> Command {
+    pub(super) async fn wasmtime(&self, component: &Path) -> Command {
         self.python("run.py", component).await
     }
 
@@ -73,9 +74,33 @@ impl Scene {
         command
     }
 
+    /// Returns a command of wasmtime's own program.
+    async fn program(&self, arguments: &[&str]) -> Command {
+        let program = spawn_blocking(foreign::wasmtime_program).await.unwrap().unwrap();
+        let mut command = Command::new(program);
+        command.args(arguments).envs(self.settings());
+        for name in self.settings().keys() {
+            command.args(["--env", name]);
+        }
+        command.current_dir(tools::repository());
+        command
+    }
+
+    /// Starts `wasmtime serve`.
+    pub(super) async fn serve_by_wasmtime(&self, component: &Path, url: &str) -> Server {
+        let mut wasmtime = self.program(&["serve", "-S", "cli"]).await;
+        wasmtime.env("TENURE_HANDLER_URL", url);
+        let listen = |port: u16| {
+            wasmtime.args(["--addr", &format!("127.0.0.1:{port}")]).arg(component);
+            wasmtime
+        };
+        Server::start(listen).await.unwrap()
+    }
+
     /// Starts `jco serve`.
-    async fn serve(&self, component: &Path) -> Server {
+    pub(super) async fn serve_by_jco(&self, component: &Path, url: &str) -> Server {
         let mut jco = self.jco("serve", component).await;
+        jco.env("TENURE_HANDLER_URL", url);
         let listen = |port: u16| {
             jco.args(["--host", "127.0.0.1", "--port", &port.to_string()]);
             jco
@@ -83,9 +108,20 @@ impl Scene {
         Server::start(listen).await.unwrap()
     }
 
+    /// Starts a bundled worker.
+    pub(super) async fn serve_by_workerd(&self, worker: &Worker, url: &str) -> Server {
+        let settings = self.settings();
+        let listen = |port: u16| {
+            let mut workerd = worker.command(port, settings.keys().copied()).unwrap();
+            workerd.envs(&settings).env("TENURE_HANDLER_URL", url);
+            workerd
+        };
+        Server::start(listen).await.unwrap()
+    }
+
     /// Asserts that no turn was reported twice and that each report has its headers. Returns the
     /// number of turns.
-    fn assert_reported_once(&self) -> usize {
+    pub(super) fn assert_reported_once(&self) -> usize {
         let turns = self.reports.turns();
         assert!(turns.values().all(|count| *count == 1), "{turns:?}");
         for report in self.reports.all() {
@@ -107,7 +143,7 @@ fn parse_outcome(output: &Output) -> Value {
     serde_json::from_str(out.lines().last().unwrap_or_default()).expect("JSON")
 }
 
-async fn post(url: String, token: Option<&str>) -> (u16, Value) {
+pub(super) async fn post(url: String, token: Option<&str>) -> (u16, Value) {
     ask(http_client().post(url), token).await
 }
 
@@ -131,54 +167,6 @@ async fn ask(request: reqwest::RequestBuilder, token: Option<&str>) -> (u16, Val
     (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default())
 }
 
-/// Makes ten concurrent invocations repeatedly, from eight processes: six in Python, two in
-/// Node.js.
-async fn ten_invocations_at_once_take_one_turn_per_slot() {
-    const WAVES: usize = 4;
-    let scene = Scene::new("1s").await;
-    let tenure = component("tenure.wasm");
-    let servers = [scene.serve(&tenure).await, scene.serve(&tenure).await];
-    let mut hosts = Vec::new();
-    for _ in 0..6 {
-        hosts.push(WarmHost::start(scene.wasmtime(&tenure).await).await.unwrap());
-    }
-    let mut responses = Vec::new();
-    for _ in 0..WAVES {
-        let mut wave = tokio::task::JoinSet::new();
-        for mut host in std::mem::take(&mut hosts) {
-            wave.spawn(async move {
-                let response = host.turn().await.unwrap();
-                (response, Some(host))
-            });
-        }
-        for server in servers.iter().chain(&servers) {
-            let url = server.url("/tick");
-            wave.spawn(async move {
-                let (status, response) = post(url, Some(TOKEN)).await;
-                assert_eq!(status, 200, "{response}");
-                (response, None)
-            });
-        }
-        for (answer, host) in wave.join_all().await {
-            responses.push(answer);
-            hosts.extend(host);
-        }
-    }
-    for host in hosts {
-        assert!(host.end().await.unwrap());
-    }
-
-    assert_eq!(responses.len(), 10 * WAVES);
-    let known = ["succeeded", "followed", "nothing-due"];
-    let outcome = |response: &Value| response["outcome"].as_str().unwrap_or_default().to_owned();
-    assert!(responses.iter().all(|told| known.contains(&&*outcome(told))), "{responses:#?}");
-    let succeeded = responses.iter().filter(|response| outcome(response) == "succeeded").count();
-    assert_eq!(scene.assert_reported_once(), succeeded);
-    assert!(succeeded > 1, "{responses:#?}");
-}
-
-needs!(Node, Python => async fn ten_invocations_at_once_take_one_turn_per_slot);
-
 async fn jco_run_takes_one_turn() {
     let scene = Scene::new("1s").await;
     let mut jco = scene.jco("run", &component("tenure.wasm")).await;
@@ -194,12 +182,13 @@ needs!(Node => async fn jco_run_takes_one_turn);
 
 async fn jco_serve_answers_http() {
     let scene = Scene::new("1s").await;
-    over_http(&scene, scene.serve(&component("tenure.wasm")).await).await;
+    let server = scene.serve_by_jco(&component("tenure.wasm"), &scene.reports.url()).await;
+    over_http(&scene, &server).await;
 }
 
 needs!(Node => async fn jco_serve_answers_http);
 
-async fn over_http(scene: &Scene, server: Server) {
+pub(super) async fn over_http(scene: &Scene, server: &Server) {
     assert_eq!(get(server.url("/healthz")).await.0, 200);
     let (status, no_leader) = get(server.url("/leader")).await;
     assert_eq!((status, &no_leader["lease"]), (200, &"absent".into()), "{no_leader}");
@@ -235,7 +224,7 @@ async fn composed(language: Language, folder: &Path) -> PathBuf {
 }
 
 /// Parses a slot; hosts differ in the number of trailing zeros.
-fn instant(slot: &Value) -> DateTime<FixedOffset> {
+pub(super) fn instant(slot: &Value) -> DateTime<FixedOffset> {
     DateTime::parse_from_rfc3339(slot.as_str().unwrap()).unwrap()
 }
 
@@ -335,29 +324,14 @@ async fn native_runner_accepts_universal_component() {
 
 needs!(Node => async fn native_runner_accepts_universal_component);
 
-/// Follows the commands of `deploy/README.md`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-#[ignore = "needs the program `wasmtime` and Node.js"]
+/// Follows the commands of `docs/platforms.md`.
 async fn wasmtime_program_serves_and_runs() {
-    let wasmtime = foreign::wasmtime_program().expect("`wasmtime` on the PATH");
     let scene = Scene::new("1s").await;
     let tenure = component("tenure.wasm");
-    let command = |arguments: &[&str]| {
-        let mut command = Command::new(&wasmtime);
-        command.args(arguments).envs(scene.settings());
-        for name in scene.settings().keys() {
-            command.args(["--env", name]);
-        }
-        command.current_dir(tools::repository());
-        command
-    };
-    let listen = |port: u16| {
-        let mut serve = command(&["serve", "-S", "cli", "--addr", &format!("127.0.0.1:{port}")]);
-        serve.arg(&tenure);
-        serve
-    };
-    over_http(&scene, Server::start(listen).await.unwrap()).await;
-    let ran = command(&["run", "-S", "http"]).arg(&tenure).output().await.unwrap();
+    over_http(&scene, &scene.serve_by_wasmtime(&tenure, &scene.reports.url()).await).await;
+    let ran = scene.program(&["run", "-S", "http"]).await.arg(&tenure).output().await.unwrap();
     let outcome = parse_outcome(&ran)["outcome"].as_str().unwrap_or_default().to_owned();
     assert!(["nothing-due", "succeeded"].contains(&&*outcome), "{}", text(&ran));
 }
+
+needs!(Node, Python => async fn wasmtime_program_serves_and_runs);

@@ -9,6 +9,8 @@ mod application;
 mod candidates;
 mod chaos;
 #[cfg(unix)]
+mod cloudflare;
+#[cfg(unix)]
 mod commands;
 mod compare;
 mod elections;
@@ -28,6 +30,7 @@ mod last_will;
 mod listening;
 #[cfg(target_os = "linux")]
 mod lock;
+mod mixed_platforms;
 mod packaging;
 mod page;
 mod problems;

@@ -84,6 +84,8 @@ fn checks_detect_seeded_mistakes() {
         ("container-apps/main.bicep", "failureThreshold: 10", "failureThreshold: 60", "maximum"),
         ("container-apps/main.bicep", "scope: elections", "scop: elections", "'scop' was"),
         ("container-apps/main.bicep", "containerApps@2024", "containerApps@2023", "not known here"),
+        ("cloudflare/wrangler.toml", "crons = [\"* ", "crons = [\"", "five fields"),
+        ("cloudflare/wrangler.toml", "TENURE_NAME", "TENURE_GRACE", "has no TENURE_NAME"),
         ("grafana/tenure.json", "\"y\": 6,", "\"y\": 5,", "has no room"),
         ("prometheus/tenure.rules.yml", "Not run:", "Fine:", "does not say what was not run"),
         (
