@@ -43,6 +43,8 @@ mod scenarios;
 mod sdks;
 mod secrets;
 mod shares;
+#[cfg(unix)]
+mod sidecars;
 mod slots;
 mod status;
 #[cfg(unix)]
