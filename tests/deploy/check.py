@@ -87,7 +87,7 @@ def overlays(kubernetes):
 
 def probes(deployment):
     """An account that does not answer must restart nothing: those probes ask whether the process runs."""
-    for container in deployment["spec"]["template"]["spec"]["containers"]:
+    for container in settings.candidates(deployment["spec"]["template"]):
         for probe in ("livenessProbe", "startupProbe"):
             if container.get(probe, {}).get("httpGet", {}).get("path") != "/healthz":
                 yield f"{probe} does not ask /healthz"

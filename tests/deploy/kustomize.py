@@ -54,7 +54,18 @@ def fits(documents):
         return
     pod = deployment["spec"]["template"]
     labels = pod["metadata"]["labels"].items()
-    ports = {port["name"] for c in pod["spec"]["containers"] for port in c.get("ports", [])}
+    sidecars = pod["spec"].get("initContainers", [])
+    containers = sidecars + pod["spec"]["containers"]
+    ports = {port[key] for c in containers for port in c.get("ports", []) for key in ("name", "containerPort")}
+    if len(settings.candidates(pod)) != 1:
+        yield "not one container is called tenure"
+    for sidecar in sidecars:
+        if sidecar.get("restartPolicy") != "Always":
+            yield f"the application waits for the end of {sidecar['name']}, which is no sidecar"
+        stream = f"http://127.0.0.1:{sidecar['ports'][0]['containerPort']}/watch"
+        read = [entry.get("value") for c in pod["spec"]["containers"] for entry in c.get("env", [])]
+        if stream not in read:
+            yield f"no application reads {stream}"
 
     def selects(what, selector):
         if not selector.items() <= labels:
@@ -72,9 +83,9 @@ def fits(documents):
         yield from selects("Service", of["Service"]["spec"]["selector"])
     named = [port["targetPort"] for port in of.get("Service", {}).get("spec", {}).get("ports", [])]
     named += [end["port"] for end in of.get("PodMonitor", {}).get("spec", {}).get("podMetricsEndpoints", [])]
-    for container in pod["spec"]["containers"]:
+    for container in containers:
         named += [container[probe]["httpGet"]["port"] for probe in container if probe.endswith("Probe")]
-    for port in sorted(set(named) - ports):
+    for port in sorted(set(named) - ports, key=str):
         yield f"{port} is no port of a container"
     account = pod["spec"].get("serviceAccountName")
     if account != of.get("ServiceAccount", {}).get("metadata", {}).get("name"):

@@ -60,10 +60,16 @@ def refused(program, handler, args, env, files=()):
             yield f"{source}: {problem}"
 
 
+def candidates(pod):
+    """The containers of a pod that run the program; sidecars are init containers."""
+    containers = pod["spec"].get("initContainers", []) + pod["spec"]["containers"]
+    return [container for container in containers if container["name"] == "tenure"]
+
+
 def of_pod(pod, account):
-    """Arguments, variables and files of each container of a pod."""
+    """Arguments, variables and files of each candidate of a pod."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", [])}
-    for container in pod["spec"]["containers"]:
+    for container in candidates(pod):
         env = {}
         for entry in container.get("env", []):
             field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")

@@ -239,6 +239,42 @@ fn checks_detect_mistakes_between_manifests() {
             "My_Store",
             "AZURE_STORAGE_ACCOUNT: ",
         ),
+        (
+            "overlays/sidecar/kustomization.yaml",
+            "restartPolicy: Always",
+            "imagePullPolicy: Always",
+            "waits for the end of tenure",
+        ),
+        (
+            "overlays/sidecar/kustomization.yaml",
+            "127.0.0.1:8080/watch",
+            "127.0.0.1:8081/watch",
+            "no application reads http://127.0.0.1:8080/watch",
+        ),
+        (
+            "overlays/sidecar/kustomization.yaml",
+            "              - name: tenure\n                $patch: delete\n",
+            "",
+            "not one container is called tenure",
+        ),
+        (
+            "overlays/sidecar/kustomization.yaml",
+            "targetPort: 8080",
+            "targetPort: 8081",
+            "8081 is no port",
+        ),
+        (
+            "overlays/sidecar/kustomization.yaml",
+            "path: /healthz",
+            "path: /readyz",
+            "does not ask /healthz",
+        ),
+        (
+            "overlays/sidecar/kustomization.yaml",
+            "value: jobs/poller",
+            "value: poller",
+            "TENURE_ELECTION: ",
+        ),
     ];
     let source = tools::repository().join("deploy/kubernetes");
     for (file, from, to, complaint) in mistakes {
