@@ -49,6 +49,13 @@ const FILTER: Recipe = Recipe {
     file: "filter.wasm",
     override_variable: "TENURE_FILTER_WASM",
 };
+/// The same crate with Spin's variables instead of a filter.
+const SPIN_VARIABLES: Recipe = Recipe {
+    package: "tenure-filter",
+    features: &["spin-variables"],
+    file: "spin-variables.wasm",
+    override_variable: "TENURE_SPIN_VARIABLES_WASM",
+};
 const EXAMPLE: Recipe = Recipe {
     package: "tenure-example-report",
     features: &[],
@@ -73,6 +80,7 @@ fn build() -> Result<(), String> {
     }
     if cfg!(feature = "compose") {
         provide(&origin, &FILTER, "TENURE_FILTER")?;
+        provide(&origin, &SPIN_VARIABLES, "TENURE_SPIN_VARIABLES")?;
         let universal = provide(&origin, &UNIVERSAL, "TENURE_UNIVERSAL")?;
         copy_to_target(&origin, &universal, "tenure.wasm");
     }

@@ -57,6 +57,9 @@ def manifests(file, text):
         return
     # What makes manifests of others is judged by what it makes.
     yield from resources(d for d in documents if d["kind"] not in ("Kustomization", "Component"))
+    for deployment in (d for d in documents if d["kind"] == "Deployment" and file.parent.name == "runwasi"):
+        for _, env, _ in settings.of_pod(pod_of(deployment), {}):
+            yield from settings.refused(PROGRAM, HANDLER, ["run"], env)
 
 
 def resources(documents):
@@ -71,6 +74,22 @@ def resources(documents):
             yield f"{kind}: {error.message}"
         if kind == "Deployment":
             yield from probes(document)
+        if kind in ("Deployment", "CronJob"):
+            yield from names(pod_of(document))
+
+
+def pod_of(document):
+    job = document["spec"].get("jobTemplate", document)
+    return job["spec"]["template"]
+
+
+def names(pod):
+    """Each candidate has a name of its own: that of its pod."""
+    for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"]:
+        env = {entry["name"]: entry for entry in container.get("env", [])}
+        field = env.get("TENURE_NAME", {}).get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+        if any(name.startswith(("TENURE_", "AZURE_")) for name in env) and field != "metadata.name":
+            yield f"{container['name']} takes no TENURE_NAME from its pod"
 
 
 def overlays(kubernetes):
@@ -120,7 +139,7 @@ def spin(manifest):
         yield "is no manifest of version 2"
     components = manifest.get("component", {})
     for kind, triggers in manifest.get("trigger", {}).items():
-        if kind not in ("http", "cron"):
+        if kind not in ("http", "cron", "command"):
             yield f"[[trigger.{kind}]] cannot start the component"
         for trigger in triggers:
             if trigger.get("component") not in components:
@@ -134,9 +153,14 @@ def spin(manifest):
         for host in hosts:
             if not re.fullmatch(r"https?://[a-z0-9.-]+(:\d+)?", host):
                 yield f"{host} is no host that can be allowed"
-        env = component.get("environment", {})
+        variables = component.get("variables", {})
+        for undeclared in {f"{{{{ {name} }}}}" for name in manifest.get("variables", {})} ^ set(variables.values()):
+            yield f"{undeclared} is not both declared and used"
+        env = component.get("environment", {}) | {name.upper(): value for name, value in variables.items()}
+        if "TENURE_NAME" not in env:
+            yield f"{name} has no TENURE_NAME"
         yield from settings.refused(PROGRAM, HANDLER, ["run"], env | settings.AN_ACCOUNT)
-        handler = component.get("environment", {}).get("TENURE_HANDLER_URL", "")
+        handler = env.get("TENURE_HANDLER_URL", "")
         if not any(handler.startswith(f"{host}/") for host in hosts):
             yield f"{name} may not reach its TENURE_HANDLER_URL"
 

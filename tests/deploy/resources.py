@@ -28,7 +28,6 @@ def resource(version, kind, spec):
 
 
 NAMES = several(record(["name"], name=TEXT))
-PROBE = record(["httpGet"], httpGet=record(["path"], path=TEXT))
 LOCAL = record(
     # A host, with or without a scheme and a port; no path.
     allowedHosts=several({"type": "string", "pattern": r"^(\w+://)?(\*\.)?[\w.-]+(:\d+)?/?$"}),
@@ -126,19 +125,6 @@ SCHEMAS = {
             ["selector", "podMetricsEndpoints"],
             selector=SELECTOR,
             podMetricsEndpoints=several(ENDPOINT),
-        ),
-    ),
-    "SpinApp": resource(
-        "core.spinkube.dev/v1alpha1",
-        "SpinApp",
-        record(
-            ["image", "executor"],
-            image=TEXT,
-            imagePullSecrets=NAMES,
-            executor=TEXT,
-            replicas=NUMBER,
-            checks=record(liveness=PROBE, readiness=PROBE),
-            resources=record(limits=TEXTS, requests=TEXTS),
         ),
     ),
     "WorkloadDeployment": resource(

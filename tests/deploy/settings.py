@@ -20,6 +20,7 @@ IDENTITY = {
 # What secrets hold, by their keys.
 SECRETS = {
     "connection-string": "AccountName=mystore;AccountKey=bXk=;EndpointSuffix=core.windows.net",
+    "token": "a-long-random-token",
 }
 
 # What is given by hand where the platform has no identity.
@@ -72,8 +73,13 @@ def of_pod(pod, account):
     for container in candidates(pod):
         env = {}
         for entry in container.get("env", []):
-            field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-            value = DOWNWARD[field] if field else entry["value"]
+            source = entry.get("valueFrom", {})
+            if "fieldRef" in source:
+                value = DOWNWARD[source["fieldRef"]["fieldPath"]]
+            elif "secretKeyRef" in source:
+                value = SECRETS[source["secretKeyRef"]["key"]]
+            else:
+                value = entry["value"]
             env[entry["name"]] = re.sub(r"\$\((\w+)\)", lambda name: env[name[1]], value)
         if pod["metadata"]["labels"].get("azure.workload.identity/use") == "true":
             env |= {**IDENTITY, "AZURE_CLIENT_ID": account.get("azure.workload.identity/client-id", "")}

@@ -12,7 +12,9 @@ use serde_json::Value;
 use wasmtime::component::{
     Component, ComponentType, InstancePre, Lift, Linker, Lower, ResourceTable,
 };
-use wasmtime::{Engine, Result, Store, StoreLimits, StoreLimitsBuilder, bail, format_err};
+use wasmtime::{
+    Engine, Result, Store, StoreContextMut, StoreLimits, StoreLimitsBuilder, bail, format_err,
+};
 use wasmtime_wasi::p2::bindings::CommandPre;
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
@@ -50,6 +52,7 @@ pub struct Platform {
     command: CommandPre<State>,
     instance: InstancePre<State>,
     env: Vec<(String, String)>,
+    spin_variables: SpinVariables,
     client: reqwest::Client,
     /// Offset of both its clocks.
     pub clock_offset: ClockOffset,
@@ -69,6 +72,20 @@ struct CronMetadata {
 enum CronError {
     #[component(name = "other")]
     Other(String),
+}
+
+/// Variables of Spin, or the error of their provider.
+type SpinVariables = Result<Vec<(String, String)>, ConfigError>;
+
+/// Error of `wasi:config/store`.
+#[derive(Clone, ComponentType, Lower)]
+#[component(variant)]
+enum ConfigError {
+    #[component(name = "upstream")]
+    Upstream(String),
+    #[component(name = "io")]
+    #[expect(dead_code, reason = "a case of the interface")]
+    Io(String),
 }
 
 /// HTTP response of the component.
@@ -95,6 +112,12 @@ impl Platform {
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
         wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+        // Spin's version of this interface.
+        linker
+            .instance("wasi:config/store@0.2.0-draft-2024-09-27")?
+            .func_wrap("get-all", |store: StoreContextMut<'_, State>, (): ()| {
+                Ok((store.data().spin_variables.clone(),))
+            })?;
         let instance = linker.instantiate_pre(&component)?;
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
@@ -103,6 +126,7 @@ impl Platform {
             instance,
             engine,
             env: env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            spin_variables: Ok(Vec::new()),
             client: reqwest::Client::builder().no_proxy().build()?,
             clock_offset,
             origin: Instant::now(),
@@ -118,6 +142,23 @@ impl Platform {
         copy
     }
 
+    /// Returns the same component with an empty environment. Its variables are Spin's, whose names
+    /// are in lower case.
+    #[must_use]
+    pub fn with_spin_variables(&self) -> Self {
+        let mut copy = self.clone();
+        let variables = copy.env.drain(..).map(|(name, value)| (name.to_ascii_lowercase(), value));
+        copy.spin_variables = Ok(variables.collect());
+        copy
+    }
+
+    /// Returns the same component on a platform whose provider of Spin's variables fails.
+    #[must_use]
+    pub fn with_spin_error(&self) -> Self {
+        let error = ConfigError::Upstream("the vault is sealed".to_owned());
+        Self { spin_variables: Err(error), ..self.clone() }
+    }
+
     fn store(&self, stdout: &MemoryOutputPipe) -> Store<State> {
         let mut wasi = WasiCtx::builder();
         wasi.envs(&self.env).stdout(stdout.clone()).inherit_stderr();
@@ -129,6 +170,7 @@ impl Platform {
             table: ResourceTable::new(),
             hooks: Hooks(self.client.clone()),
             limits: StoreLimits::default(),
+            spin_variables: self.spin_variables.clone(),
         };
         Store::new(&self.engine, state)
     }
@@ -240,6 +282,7 @@ struct State {
     table: ResourceTable,
     hooks: Hooks,
     limits: StoreLimits,
+    spin_variables: SpinVariables,
 }
 
 impl WasiView for State {

@@ -3,6 +3,10 @@
 //!
 //! The filter hides the variables that begin with one of [`HIDDEN_PREFIXES`], except those that
 //! begin with [`VISIBLE_PREFIX`]. Both are defined only here.
+//!
+//! With the feature `spin-variables`, the component instead adds Spin's variables to the
+//! environment, so that settings can come from a provider such as a Kubernetes Secret. It is in
+//! front of the election and the handler.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std, allow(unsafe_code, reason = "generated bindings"))]
@@ -35,11 +39,10 @@ mod component {
     /// The bindings that the macro generates from `wit/`.
     mod bindings {
         #![allow(missing_docs, clippy::all)]
-        wit_bindgen::generate!({
-            path: "wit",
-            world: "filter",
-            generate_all,
-        });
+        #[cfg(not(feature = "spin-variables"))]
+        wit_bindgen::generate!({ path: "wit", world: "filter", generate_all });
+        #[cfg(feature = "spin-variables")]
+        wit_bindgen::generate!({ path: "wit", world: "spin-variables", generate_all });
         export!(Filter with_types_in self);
         use super::Filter;
     }
@@ -50,9 +53,27 @@ mod component {
     struct Filter;
 
     impl Guest for Filter {
+        #[cfg(not(feature = "spin-variables"))]
         fn get_environment() -> Vec<(String, String)> {
             let mut variables = environment::get_environment();
             variables.retain(|(name, _)| super::is_visible(name));
+            variables
+        }
+
+        /// Spin's names are in lower case. Its variables replace those of the environment.
+        #[cfg(feature = "spin-variables")]
+        #[expect(clippy::panic, reason = "an environment cannot tell of an error; the log can")]
+        fn get_environment() -> Vec<(String, String)> {
+            let spin_variables = match bindings::wasi::config::store::get_all() {
+                Ok(variables) => variables,
+                Err(error) => panic!("Spin's variables cannot be read: {error:?}"),
+            };
+            let mut variables = environment::get_environment();
+            for (name, value) in spin_variables {
+                let name = name.to_ascii_uppercase();
+                variables.retain(|(known, _)| *known != name);
+                variables.push((name, value));
+            }
             variables
         }
 

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tenure_wasmtime::compose::{self, Composed};
+use tenure_wasmtime::compose::{self, ComposeError, Composed};
 
 const COMPOSE_HELP: &str = "\
 The composed component runs one whole turn for each call: as a command (wasi:cli/run), as an HTTP server (POST \
@@ -23,22 +23,36 @@ Exit codes: 0 it is written; 2 it is not.";
 #[derive(Args)]
 #[command(after_long_help = COMPOSE_HELP)]
 pub(super) struct ComposeArguments {
-    /// The handler: a component that exports tenure:election/leader-handler
+    /// The handler: a component that exports tenure:election/leader-handler. Without it, the component posts each turn
+    /// to TENURE_HANDLER_URL, as tenure.wasm does
     #[arg(value_name = "HANDLER.wasm")]
-    pub handler: PathBuf,
+    pub handler: Option<PathBuf>,
     /// Where to write the composed component
     #[arg(short, long, value_name = "APP.wasm")]
     pub output: PathBuf,
+    /// Adds Spin's variables to the environment: tenure_every becomes TENURE_EVERY. Only Spin runs the component then
+    #[arg(long)]
+    pub spin_variables: bool,
     /// Replaces an existing file
     #[arg(long)]
     pub force: bool,
 }
 
 pub(super) fn compose(arguments: &ComposeArguments) -> CommandResult {
-    let ComposeArguments { handler, output, force } = arguments;
-    let unusable = |error: &dyn Display| fail(format_args!("{}: {error}", handler.display()));
-    let bytes = std::fs::read(handler).map_err(|error| unusable(&error))?;
-    let composed = compose::compose(&bytes).map_err(|error| unusable(&error))?;
+    let ComposeArguments { handler, output, spin_variables, force } = arguments;
+    let source = handler.as_deref().unwrap_or(Path::new("tenure.wasm"));
+    let unusable = |error: &dyn Display| fail(format_args!("{}: {error}", source.display()));
+    let composed = match handler {
+        Some(handler) => {
+            let bytes = std::fs::read(handler).map_err(|error| unusable(&error))?;
+            compose::compose(&bytes)
+        }
+        None => Composed::webhook(),
+    };
+    let composed = composed.and_then(|composed| {
+        if *spin_variables { composed.with_spin_variables() } else { Ok(composed) }
+    });
+    let composed = composed.map_err(|error: ComposeError| unusable(&error))?;
     write(output, &composed.bytes, *force).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             fail(format_args!("{} exists already; --force replaces it", output.display()))
@@ -82,7 +96,11 @@ fn summary(output: &Path, composed: &Composed) -> String {
     let size = bytesize::ByteSize(composed.bytes.len() as u64).display().si().to_string();
     row("composed", &format!("{} ({size})", output.display()));
     row("exports", &composed.exports.join(", "));
-    let imports = match composed.handler_imports.as_slice() {
+    let Some(imports) = &composed.handler_imports else {
+        row("handler", "none; each turn is posted to TENURE_HANDLER_URL");
+        return text;
+    };
+    let imports = match imports.as_slice() {
         [] => "nothing".to_owned(),
         names => names.join(", "),
     };

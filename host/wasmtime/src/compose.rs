@@ -23,6 +23,9 @@ pub const UNIVERSAL_COMPONENT: &[u8] = include_bytes!(env!("TENURE_UNIVERSAL"));
 /// The filter between a handler and its environment.
 const FILTER: &[u8] = include_bytes!(env!("TENURE_FILTER"));
 
+/// Adds Spin's variables to the environment.
+const SPIN_VARIABLES: &[u8] = include_bytes!(env!("TENURE_SPIN_VARIABLES"));
+
 /// The entry points for platforms. Their order is that of the component's exports: some hosts call
 /// the first one that they know.
 const EXPORTS: [&str; 4] = [
@@ -31,6 +34,10 @@ const EXPORTS: [&str; 4] = [
     "handle-cron-event",
     "tenure:election/election@0.1.0",
 ];
+
+/// Interfaces that read Spin's variables, as prefixes of their names.
+const SPIN_VARIABLE_INTERFACES: [&str; 4] =
+    ["wasi:config/", "spin:variables/", "fermyon:spin/variables", "fermyon:spin/config"];
 
 /// The environment interface, in the filter's version.
 const ENVIRONMENT: &str = "wasi:cli/environment@0.2.0";
@@ -42,10 +49,41 @@ pub struct Composed {
     pub bytes: Vec<u8>,
     /// The names of its exports, in order.
     pub exports: Vec<String>,
-    /// The names of the handler's imports.
-    pub handler_imports: Vec<String>,
+    /// The names of the handler's imports, if it has a handler.
+    pub handler_imports: Option<Vec<String>>,
     /// True if the handler has an environment, which is filtered.
     pub filtered: bool,
+}
+
+impl Composed {
+    /// Returns the component that posts each turn to a URL, without a handler.
+    ///
+    /// # Errors
+    ///
+    /// The embedded component is invalid.
+    pub fn webhook() -> Result<Self, ComposeError> {
+        let (_, exports) = world(UNIVERSAL_COMPONENT).map_err(ComposeError::Invalid)?;
+        let bytes = UNIVERSAL_COMPONENT.to_vec();
+        Ok(Self { bytes, exports, handler_imports: None, filtered: false })
+    }
+
+    /// Adds Spin's variables to the environment: `tenure_every` becomes `TENURE_EVERY`.
+    ///
+    /// # Errors
+    ///
+    /// The handler could read Spin's variables without the filter.
+    pub fn with_spin_variables(self) -> Result<Self, ComposeError> {
+        let is_unfiltered = |import: &&String| {
+            SPIN_VARIABLE_INTERFACES.iter().any(|interface| import.starts_with(interface))
+        };
+        if let Some(import) = self.handler_imports.iter().flatten().find(is_unfiltered) {
+            return Err(ComposeError::Misfit(format!(
+                "it imports {import}, by which it could read the election's variables"
+            )));
+        }
+        let bytes = add_spin_variables(&self.bytes).map_err(ComposeError::Misfit)?;
+        Ok(Self { bytes, ..self })
+    }
 }
 
 /// The reason why a handler cannot be composed.
@@ -91,7 +129,7 @@ pub fn compose(handler: &[u8]) -> Result<Composed, ComposeError> {
     let bytes = plug(ELECTION_COMPONENT, handler, FILTER).map_err(ComposeError::Misfit)?;
     let (_, exports) = world(&bytes).map_err(ComposeError::Misfit)?;
     let filtered = handler_imports.iter().any(|name| is_environment(name));
-    Ok(Composed { bytes, exports, handler_imports, filtered })
+    Ok(Composed { bytes, exports, handler_imports: Some(handler_imports), filtered })
 }
 
 /// Returns the names of a component's imports and exports.
@@ -125,29 +163,47 @@ fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, String>
     let socket = register(&mut graph, "tenure:socket", socket)?;
     let handler = register(&mut graph, "tenure:handler", handler)?;
     let handler_instance = graph.instantiate(handler);
-    // An import that is not connected to the filter would get the platform's environment, with the
-    // election's secrets.
-    let environments: Vec<_> =
-        imports(&graph, handler).filter(|name| is_environment(name)).cloned().collect();
-    if let Some(other) = environments.iter().find(|name| !is_compatible(name, ENVIRONMENT)) {
-        return Err(format!(
-            "it imports {other}, which is not filtered; build it for {ENVIRONMENT}"
-        ));
-    }
-    if !environments.is_empty() {
-        let filter = register(&mut graph, "tenure:filter", filter)?;
-        let filter = graph.instantiate(filter);
-        let filtered = alias(&mut graph, filter, ENVIRONMENT)?;
-        for environment in environments {
-            set_argument(&mut graph, handler_instance, &environment, filtered)?;
-        }
-    }
+    plug_environment(&mut graph, handler, handler_instance, filter)?;
     let elector = graph.instantiate(socket);
     let plugged = alias(&mut graph, handler_instance, LEADER_HANDLER)?;
     let socket_import = import(&graph, socket, LEADER_HANDLER)
         .ok_or_else(|| format!("the socket does not import {LEADER_HANDLER}"))?;
     set_argument(&mut graph, elector, &socket_import, plugged)?;
     export_all(graph, elector)
+}
+
+/// Plugs [`SPIN_VARIABLES`] between `component` and its environment.
+fn add_spin_variables(component: &[u8]) -> Result<Vec<u8>, String> {
+    let mut graph = CompositionGraph::new();
+    let component = register(&mut graph, "tenure:composed", component)?;
+    let instance = graph.instantiate(component);
+    plug_environment(&mut graph, component, instance, SPIN_VARIABLES)?;
+    export_all(graph, instance)
+}
+
+/// Plugs `source` between an instance of `component` and its environment.
+fn plug_environment(
+    graph: &mut CompositionGraph,
+    component: PackageId,
+    instance: NodeId,
+    source: &[u8],
+) -> Result<(), String> {
+    // An import that is not connected would get the platform's environment, with the election's
+    // secrets.
+    let environments: Vec<_> =
+        imports(graph, component).filter(|name| is_environment(name)).cloned().collect();
+    if let Some(other) = environments.iter().find(|name| !is_compatible(name, ENVIRONMENT)) {
+        return Err(format!(
+            "it imports {other}, which is not filtered; build it for {ENVIRONMENT}"
+        ));
+    }
+    if environments.is_empty() {
+        return Ok(());
+    }
+    let source = register(graph, "tenure:environment", source)?;
+    let source = graph.instantiate(source);
+    let source = alias(graph, source, ENVIRONMENT)?;
+    environments.iter().try_for_each(|name| set_argument(graph, instance, name, source))
 }
 
 /// Returns the import of a component with this name, in any compatible version.

@@ -30,6 +30,11 @@ fn exports_are_in_the_order_that_hosts_expect() {
         assert_eq!(world(component).unwrap().1, ORDER);
     }
     assert_eq!(composed.exports, ORDER);
+    for composed in [composed, Composed::webhook().unwrap()] {
+        let with_variables = composed.with_spin_variables().unwrap();
+        assert_eq!(world(&with_variables.bytes).unwrap().1, ORDER);
+        assert_eq!(with_variables.exports, ORDER);
+    }
 }
 
 #[test]
@@ -54,7 +59,7 @@ fn the_imports_of_a_handler_are_kept() {
         );
     }
     assert!(composed.filtered);
-    assert_eq!(composed.handler_imports, wanted);
+    assert_eq!(composed.handler_imports, Some(wanted));
 }
 
 #[test]
@@ -85,6 +90,17 @@ fn names_of_parts_are_left_out() {
     assert_eq!(strip::without_names(b"\0asm\x01\0\0\0"), None);
     // The build has stripped it already.
     assert_eq!(strip::without_names(EXAMPLE_HANDLER).unwrap(), EXAMPLE_HANDLER);
+}
+
+#[test]
+fn spin_variables_are_read_only_by_the_adapter() {
+    let composed = compose(EXAMPLE_HANDLER).unwrap();
+    for interface in ["wasi:config/store@0.2.0-rc.1", "fermyon:spin/variables@2.0.0"] {
+        let handler_imports = Some(vec![interface.to_owned()]);
+        let reader = Composed { handler_imports, ..composed.clone() };
+        let refused = reader.with_spin_variables().unwrap_err().to_string();
+        assert!(refused.contains(&format!("it imports {interface}")), "{refused}");
+    }
 }
 
 #[test]

@@ -7,13 +7,17 @@ use tenure::engine::Variables;
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Event, Role, variable};
 use tenure_tests::UNRULY_HANDLER;
-use tenure_wasmtime::compose::{UNIVERSAL_COMPONENT, compose};
+use tenure_wasmtime::compose::{Composed, UNIVERSAL_COMPONENT, compose};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
 use super::world::{BEARER, World, get, tick};
 
+fn composed_unruly() -> Composed {
+    compose(&std::fs::read(UNRULY_HANDLER).unwrap()).unwrap()
+}
+
 fn unruly() -> Vec<u8> {
-    compose(&std::fs::read(UNRULY_HANDLER).unwrap()).unwrap().bytes
+    composed_unruly().bytes
 }
 
 #[tokio::test]
@@ -25,6 +29,43 @@ async fn a_handler_sees_its_variables_and_no_secret() {
     let answer = tick(&world.replica("a")).await;
     let names: Vec<_> = answer.json["error"].as_str().unwrap().split(' ').collect();
     assert_eq!(names, ["TENURE_HANDLER_URL", "UNRULY"], "{answer:?}");
+}
+
+#[tokio::test]
+async fn spin_variables_can_hold_all_settings() {
+    let component = composed_unruly().with_spin_variables().unwrap();
+    let variables = [("UNRULY", "environment"), ("MSI_SECRET", "s")];
+    let world = World::with_component(&component.bytes, &variables).await;
+    world.start_first_slot().await;
+    let answer = tick(&world.replica("a").with_spin_variables()).await;
+    assert_eq!(answer.json["outcome"], "failed", "{answer:?}");
+    let names: Vec<_> = answer.json["error"].as_str().unwrap().split(' ').collect();
+    assert_eq!(names, ["TENURE_HANDLER_URL", "UNRULY"], "no secret: {answer:?}");
+}
+
+#[tokio::test]
+async fn webhook_with_spin_variables_takes_a_turn() {
+    let component = Composed::webhook().unwrap().with_spin_variables().unwrap();
+    let world = World::with_component(&component.bytes, &[]).await;
+    world.start_first_slot().await;
+    let (environment, spin) = (world.replica("a"), world.replica("b").with_spin_variables());
+    let (succeeded, line) = spin.run().await.unwrap();
+    assert!(succeeded && line.contains("\"outcome\":\"succeeded\""), "{line}");
+    assert_eq!(world.endpoint.calls().len(), 1);
+    let leader = get(&environment, "/leader").await;
+    assert_eq!(leader.json["last_leader"]["name"], "b", "the environment counts too: {leader:?}");
+}
+
+/// Neither with the settings that are left, nor by a claim of a slot.
+#[tokio::test]
+async fn no_turn_without_readable_spin_variables() {
+    let component = Composed::webhook().unwrap().with_spin_variables().unwrap();
+    let world = World::with_component(&component.bytes, &[]).await;
+    world.start_first_slot().await;
+    let request_total = || world.store.with(|service| service.log().total());
+    let before = request_total();
+    world.replica("a").with_spin_error().run().await.unwrap_err();
+    assert_eq!(request_total(), before);
 }
 
 #[tokio::test]
