@@ -1,12 +1,13 @@
 //! Handlers that were composed with the component, and the runner with a composed component.
 
+use std::process::Command;
 use std::time::Duration;
 
 use ::http::Method;
 use tenure::engine::Variables;
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Event, Role, variable};
-use tenure_tests::UNRULY_HANDLER;
+use tenure_tests::{UNRULY_HANDLER, tools};
 use tenure_wasmtime::compose::{Composed, UNIVERSAL_COMPONENT, compose};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
@@ -45,8 +46,12 @@ async fn spin_variables_can_hold_all_settings() {
 
 #[tokio::test]
 async fn webhook_with_spin_variables_takes_a_turn() {
-    let component = Composed::webhook().unwrap().with_spin_variables().unwrap();
-    let world = World::with_component(&component.bytes, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let app = folder.path().join("app.wasm");
+    let mut compose = Command::new(env!("CARGO_BIN_EXE_tenure-under-test"));
+    compose.args(["compose", "--spin-variables", "-o"]).arg(&app);
+    tools::run_command(&mut compose).unwrap();
+    let world = World::with_component(&std::fs::read(app).unwrap(), &[]).await;
     world.start_first_slot().await;
     let (environment, spin) = (world.replica("a"), world.replica("b").with_spin_variables());
     let (succeeded, line) = spin.run().await.unwrap();
