@@ -1,9 +1,12 @@
 // The runner on Azure Container Apps: two replicas, one of which works. The steps 1 to 4 of docs/kubernetes.md make the
-// resource group, the account, the registry and the image.
+// resource group, the account, the registry, the image, and these variables. The host answers POST /report.
 //
-//   az deployment group create --resource-group mygroup --template-file deploy/container-apps/main.bicep \
-//     --parameters image=myregistry.azurecr.io/tenure:0.1.0 registryName=myregistry \
-//     storageAccountName=mystore reportHost=reports.example.com
+//   az deployment group create --resource-group $GROUP --template-file deploy/container-apps/main.bicep \
+//     --parameters image=$IMAGE:$TAG registryName=$REGISTRY storageAccountName=$ACCOUNT reportHost=reports.example.com
+//   az containerapp logs show --resource-group $GROUP --name tenure --follow
+//   az containerapp exec --resource-group $GROUP --name tenure --command "tenure status"
+//
+// A new role can take ten minutes to take effect. If the image could not be pulled, repeat the first command.
 //
 // An identity made here pulls the image and holds the election: there is no key and no connection string. The one who
 // deploys must be allowed to assign roles.
