@@ -1,6 +1,7 @@
 // An application that works only while its sidecar, `tenure run --no-work`, leads. Not compiled here.
 //
-// In a project of `dotnet new worker` (.NET 8 or newer): builder.Services.AddHostedService<Poller>();
+// In a project of `dotnet new worker --name application` (.NET 8 or newer). A project called Poller would not compile. In
+// Program.cs, in place of the template's Worker: builder.Services.AddHostedService<Poller>();
 
 using System.Diagnostics;
 using System.Net.Http.Json;
