@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -95,7 +96,10 @@ func readStream(url string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the stream has ended: %w", lines.Err())
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	return errors.New("the stream has ended")
 }
 
 // act does one unit of work: one POST request, which ends before the permission does.
