@@ -2,7 +2,8 @@
 
 It does what wasmCloud's operator does for one replica: it sends the workload of the manifest to `wash host`, over NATS.
 SETTINGS is JSON: for each component, and for `service`, its `file` and variables (`env`). Those take precedence over
-the manifest's. Components that the manifest lets reach other hosts reach this machine instead.
+the manifest's. If the manifest lists `allowedHosts`, the component may reach the origins on this machine that its
+variables name, or those of `allowed`.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,7 +87,8 @@ def workload(registry):
         Registry.publish(name, Path(settings["file"]).read_bytes())
         resources = declared.get("localResources", {})
         environment = resources.get("environment", {}).get("config", {}) | settings.get("env", {})
-        allowed = ["127.0.0.1" for _ in resources.get("allowedHosts", [])]
+        origins = re.findall(r"http://127\.0\.0\.1:\d+", json.dumps(environment))
+        allowed = settings.get("allowed", origins) if resources.get("allowedHosts") else []
         return {
             "image": f"127.0.0.1:{registry}/{name}:latest",
             "localResources": {"environment": environment, "allowedHosts": allowed},

@@ -39,6 +39,10 @@ mod service {
 
     const SECOND: u64 = 1_000_000_000;
 
+    fn seconds(duration: u64) -> f64 {
+        duration as f64 / SECOND as f64
+    }
+
     struct Service;
 
     wasip3::cli::command::export!(Service);
@@ -57,17 +61,24 @@ mod service {
                 return Err(());
             }
             let start = now();
-            let (mut state, mut event) = (None::<Vec<u8>>, None);
+            let (mut state, mut event, mut led_term) = (None::<Vec<u8>>, None, None);
             loop {
                 let taken_at = now();
                 let report = election::step(state.as_deref(), taken_at - start, 0, event.as_ref());
                 event = None;
                 for problem in report.problems {
-                    eprintln!("{:?}: {}", problem.class, problem.detail);
+                    eprintln!("{}", problem.detail);
                 }
-                if matches!(report.role, Role::Left) {
-                    return Err(());
+                let term = match report.role {
+                    Role::Leading(leadership) => Some(leadership.term),
+                    _ => None,
+                };
+                match term {
+                    _ if term == led_term => {}
+                    Some(term) => eprintln!("leading, term {term}"),
+                    None => eprintln!("no longer leading"),
                 }
+                led_term = term;
                 state = Some(report.state);
                 if let Some(turn) = report.run {
                     // The step took some of the turn's time.
@@ -75,14 +86,21 @@ mod service {
                     let (outcome, reason) = if left == 0 {
                         (Outcome::NotStarted, None)
                     } else {
-                        match leader_handler::on_tick(&Turn { valid_for: left, ..turn.clone() }) {
-                            Ok(()) => (Outcome::Succeeded, None),
-                            Err(problem) => {
-                                eprintln!("turn of term {}: {problem}", turn.term);
-                                (Outcome::Failed, Some(problem))
+                        let result = leader_handler::on_tick(&Turn { valid_for: left, ..turn });
+                        match (result, now() - taken_at) {
+                            // Another candidate may already lead.
+                            (_, took) if took >= turn.valid_for => {
+                                let [took, limit] = [took, turn.valid_for].map(seconds);
+                                let text = format!("it took {took:.1} s of at most {limit:.1} s");
+                                (Outcome::Failed, Some(text))
                             }
+                            (Ok(()), _) => (Outcome::Succeeded, None),
+                            (Err(problem), _) => (Outcome::Failed, Some(problem)),
                         }
                     };
+                    if let Some(reason) = &reason {
+                        eprintln!("turn of term {} failed: {reason}", turn.term);
+                    }
                     event = Some(Event::TurnEnded(TurnResult { outcome, reason }));
                 } else {
                     wait_until(taken_at.saturating_add(report.again_in)).await;
