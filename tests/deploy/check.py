@@ -74,6 +74,8 @@ def resources(documents):
             yield f"{kind}: {error.message}"
         if kind == "Deployment":
             yield from probes(document)
+        if kind == "WorkloadDeployment":
+            yield from workload(document)
         if kind in ("Deployment", "CronJob"):
             yield from names(pod_of(document))
 
@@ -157,12 +159,8 @@ def spin(manifest):
         for undeclared in {f"{{{{ {name} }}}}" for name in manifest.get("variables", {})} ^ set(variables.values()):
             yield f"{undeclared} is not both declared and used"
         env = component.get("environment", {}) | {name.upper(): value for name, value in variables.items()}
-        if "TENURE_NAME" not in env:
-            yield f"{name} has no TENURE_NAME"
-        yield from settings.refused(PROGRAM, HANDLER, ["run"], env | settings.AN_ACCOUNT)
-        handler = env.get("TENURE_HANDLER_URL", "")
-        if not any(handler.startswith(f"{host}/") for host in hosts):
-            yield f"{name} may not reach its TENURE_HANDLER_URL"
+        yield from candidate(name, env)
+        yield from unreachable(name, env, hosts)
 
 
 def wrangler(manifest):
@@ -170,10 +168,32 @@ def wrangler(manifest):
     crons = manifest.get("triggers", {}).get("crons", [])
     if not crons or any(len(cron.split()) != 5 for cron in crons):
         yield "a cron trigger has five fields"
-    env = manifest.get("vars", {})
+    yield from candidate("worker", manifest.get("vars", {}))
+
+
+def workload(deployment):
+    """Components of wasmCloud. Those with an election are candidates."""
+    for component in deployment["spec"]["template"]["spec"]["components"]:
+        name, resources = component["name"], component["localResources"]
+        env = resources["environment"]["config"]
+        if "TENURE_ELECTION" in env:
+            yield from candidate(name, env)
+        yield from unreachable(name, env, resources["allowedHosts"])
+
+
+def candidate(name, env):
+    """A candidate that has no pod to take its name from."""
     if "TENURE_NAME" not in env:
-        yield "has no TENURE_NAME"
-    yield from settings.refused(PROGRAM, HANDLER, ["run"], env | settings.AN_ACCOUNT)
+        yield f"{name} has no TENURE_NAME"
+    handler = [] if "TENURE_HANDLER_URL" in env else ["--handler=/report.wasm"]
+    yield from settings.refused(PROGRAM, HANDLER, ["run", *handler], env | settings.AN_ACCOUNT)
+
+
+def unreachable(name, env, hosts):
+    """Addresses in the variables that the platform does not let the component reach."""
+    for variable, value in env.items():
+        if value.startswith("https://") and not any(value.startswith(f"{host}/") for host in hosts):
+            yield f"{name} may not reach its {variable}"
 
 
 def dashboard(file, text):

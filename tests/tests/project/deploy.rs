@@ -64,6 +64,14 @@ fn checks_detect_seeded_mistakes() {
             "store.net/path",
         ),
         ("wasmcloud/workload.yaml", "maxRestarts: 2147", "maxRestarts: 9147", "the maximum"),
+        ("wasmcloud/workload.yaml", "TENURE_EVERY: 1m", "TENURE_EVERY: soon", "TENURE_EVERY: "),
+        ("wasmcloud/workload.yaml", "TENURE_NAME", "TENURE_GRACE", "election has no TENURE_NAME"),
+        (
+            "wasmcloud/workload.yaml",
+            "- https://reports.example.com",
+            "- https://other.example.com",
+            "report may not reach its REPORT_URL",
+        ),
         ("wasmcloud/http.yaml", "host: tenure", "name: tenure", "'host' is a required"),
         ("spin/spin.toml", "component = \"tenure\"", "component = \"other\"", "names no component"),
         (
