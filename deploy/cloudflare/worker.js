@@ -30,6 +30,7 @@ export default {
   },
   async fetch(request, environment) {
     const { incomingHandler } = await component(environment);
-    return handleIncomingRequest(request, incomingHandler.handle);
+    // The component needs no body, and the shim would read all of it before the component checks the token.
+    return handleIncomingRequest(new Request(request, { body: null }), incomingHandler.handle);
   },
 };
