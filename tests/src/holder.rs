@@ -1,5 +1,4 @@
-//! Process that only holds leases with Azure's SDK for Rust: the reference for a candidate's
-//! processor time.
+//! Process that only holds leases: the reference for a candidate's processor time.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,6 +14,15 @@ use tokio::task::spawn_blocking;
 
 use crate::measure::{peak_memory, processor_time};
 use crate::sdk;
+
+/// What a holder sends its renewals with.
+#[derive(Clone, Copy, Debug)]
+pub enum Client {
+    /// Azure's SDK for Rust.
+    Sdk,
+    /// Plain requests of `reqwest`.
+    Raw,
+}
 
 /// Number of leases of each kind, and the interval of their requests.
 #[derive(Clone, Copy, Debug)]
@@ -39,23 +47,40 @@ impl Holder {
     ///
     /// # Errors
     /// The holder cannot be built, or fails to acquire its leases.
-    pub async fn start(origin: &str, container: &str, workload: Workload) -> Result<Self> {
+    pub async fn start(
+        client: Client,
+        origin: &str,
+        container: &str,
+        workload: Workload,
+    ) -> Result<Self> {
         let scope = Scope::Account { services: "b".to_owned(), types: "sco".to_owned() };
         let terms = SasParameters::new(scope, "rwdlc", Utc::now() + TimeDelta::hours(12));
         let account = Account::emulator();
         let token = account.sas(KeyName::Key1, &terms).context("the account has no key")?;
         let program = spawn_blocking(|| sdk::rust_optimised("hold")).await??;
         let mut command = Command::from(program);
+        command.arg(match client {
+            Client::Sdk => "sdk",
+            Client::Raw => "raw",
+        });
         command.arg(format!("{origin}/{}?{}", account.name(), token.query())).arg(container);
         let Workload { held_leases, renew_interval, polled_leases, poll_interval } = workload;
         for (count, period) in [(held_leases, renew_interval), (polled_leases, poll_interval)] {
             command.args([count.to_string(), period.as_millis().to_string()]);
         }
+        Self::spawn(command).await
+    }
+
+    /// Starts a holder that prints `ready` once it holds all its leases, and returns then.
+    ///
+    /// # Errors
+    /// The program does not start, or prints something else.
+    pub async fn spawn(mut command: Command) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().context("the SDK's loop does not start")?;
+        let mut child = command.spawn().context("the holder does not start")?;
         let output = BufReader::new(child.stdout.take().context("no standard output")?);
         let first_line = output.lines().next_line().await?;
-        ensure!(first_line.as_deref() == Some("ready"), "the SDK's loop told {first_line:?}");
+        ensure!(first_line.as_deref() == Some("ready"), "the holder printed {first_line:?}");
         Ok(Self(child))
     }
 

@@ -25,7 +25,7 @@ use rustix::process::Pid;
 use serde_json::json;
 use tenure_store::{OperationKind, Store};
 use tenure_tests::measure::{Spread, Table, load};
-use tenure_tests::{Access, Candidate, Holder, Line, Workload};
+use tenure_tests::{Access, Candidate, Client, Holder, Line, Workload};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::time::{interval, sleep};
@@ -309,7 +309,7 @@ impl SdkMeasurement {
             polled_leases: followed,
             poll_interval: POLL_INTERVAL,
         };
-        let sdk_holder = Holder::start(&origin, "rival", workload).await?;
+        let sdk_holder = Holder::start(Client::Sdk, &origin, "rival", workload).await?;
         let processor_before = sdk_holder.processor_time()?;
         sleep(Duration::from_secs(seconds)).await;
         let processor = sdk_holder.processor_time()?.saturating_sub(processor_before);

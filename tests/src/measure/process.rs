@@ -3,29 +3,22 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::time::{clock_getcpuclockid, clock_gettime};
 use rustix::process::Pid;
 
-/// Returns the processor time that a process has used so far. Linux reports hundredths of a second.
+/// Returns the processor time that a process has used so far.
 ///
 /// # Errors
-/// The process has ended, or the system does not provide the value.
+/// The process has ended.
 pub fn processor_time(id: Pid) -> Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()))?;
-    // The name of the program, in brackets, may contain any character. utime and stime are the 12th
-    // and 13th fields after it.
-    let (_, numbers) = stat.rsplit_once(')').context("no name in it")?;
-    let mut ticks = 0;
-    for number in numbers.split_whitespace().skip(11).take(2) {
-        ticks += number.parse::<u64>()?;
-    }
-    // Linux reports hundredths of a second to programs, independent of its internal unit.
-    Ok(Duration::from_millis(10 * ticks))
+    let id = nix::unistd::Pid::from_raw(id.as_raw_nonzero().get());
+    Ok(clock_gettime(clock_getcpuclockid(id)?)?.into())
 }
 
 /// Returns the peak memory of a process so far, in bytes.
 ///
 /// # Errors
-/// Fails like [`processor_time`].
+/// The process has ended, or the system does not provide the value.
 pub fn peak_memory(id: Pid) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", id.as_raw_nonzero()))?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

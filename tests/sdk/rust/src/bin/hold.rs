@@ -1,9 +1,11 @@
-//! Holds many leases with Azure's SDK for Rust, and polls leases of another holder. `many` and
-//! `budget` use it as the reference for processor time.
+//! Holds many leases with Azure's SDK for Rust, and polls leases of another holder. `many`,
+//! `budget` and `library` use it as the reference for processor time.
 //!
 //! ```text
-//! hold ADDRESS CONTAINER LED RENEW_MS FOLLOWED POLL_MS
+//! hold sdk|raw ADDRESS CONTAINER LED RENEW_MS FOLLOWED POLL_MS
 //! ```
+//!
+//! With `raw`, plain requests of `reqwest` renew the leases.
 //!
 //! A lease of 15 s is renewed `RENEW_MS` after the last renewal was sent. A follower polls by an
 //! attempt to acquire, like Microsoft's sample. The requests are spread over their period. Prints
@@ -23,8 +25,13 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [address, container, led, renew, followed, poll] = &arguments[..] else {
-        return Err("ADDRESS CONTAINER LED RENEW_MS FOLLOWED POLL_MS".into());
+    let [client, address, container, led, renew, followed, poll] = &arguments[..] else {
+        return Err("sdk|raw ADDRESS CONTAINER LED RENEW_MS FOLLOWED POLL_MS".into());
+    };
+    let raw = match client.as_str() {
+        "sdk" => None,
+        "raw" => Some(reqwest::Client::new()),
+        other => return Err(other.into()),
     };
     let (led, followed): (u32, u32) = (led.parse()?, followed.parse()?);
     let (renew, poll) = (period(renew)?, period(poll)?);
@@ -54,11 +61,18 @@ async fn main() -> Result<()> {
     println!("ready");
     let mut tasks = JoinSet::new();
     for (blob, lease, mut at) in leases {
+        let raw = raw.clone();
         tasks.spawn(async move {
             loop {
                 sleep_until(at).await;
                 at = Instant::now() + renew;
-                if let Err(error) = blob.renew_lease(lease.clone(), None).await {
+                let renewed = match &raw {
+                    None => {
+                        blob.renew_lease(lease.clone(), None).await.map(drop).map_err(Into::into)
+                    }
+                    Some(client) => raw_renewal(client, blob.url(), &lease).await,
+                };
+                if let Err(error) = renewed {
                     return format!("lost: {error}");
                 }
             }
@@ -85,6 +99,18 @@ async fn blob(container: &BlobContainerClient, name: &str) -> Result<BlobClient>
     let blob = container.blob_client(name);
     blob.upload(RequestContent::from(Vec::new()), None).await?;
     Ok(blob)
+}
+
+/// Renews a lease with one request. The query of `blob` authorises it.
+async fn raw_renewal(client: &reqwest::Client, blob: &Url, lease: &str) -> Result<()> {
+    let mut url = blob.clone();
+    url.query_pairs_mut().append_pair("comp", "lease");
+    let request = client.put(url).timeout(Duration::from_secs(3));
+    let request = request.header("x-ms-version", "2021-12-02").header("content-length", "0");
+    let request = request.header("x-ms-lease-action", "renew").header("x-ms-lease-id", lease);
+    let response = request.send().await?.error_for_status()?;
+    response.bytes().await?;
+    Ok(())
 }
 
 fn period(milliseconds: &str) -> Result<Duration> {
