@@ -1,5 +1,6 @@
 //! One round: a fresh election, three candidates, and a fault of its leader.
 
+use std::future::pending;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -90,9 +91,14 @@ impl Scene {
     async fn wait_for_leader(&mut self) -> Result<Instant> {
         let previous_term = self.term;
         let is_new_leader = |line: &Line| line.name() == "elected" && line.term() > previous_term;
-        // Uses a limit that is never reached, because reaching it would panic.
-        let next_election =
-            |index: usize| self.candidates[index].line("election", 0, 2 * TIMEOUT, is_new_leader);
+        let next_election = async |index: usize| {
+            let election = self.candidates[index].line_within(0, 2 * TIMEOUT, is_new_leader);
+            // A candidate that has ended wins no election.
+            match election.await {
+                Some(line) => line,
+                None => pending().await,
+            }
+        };
         let next_leader = async {
             tokio::select! {
                 line = next_election(0) => (0, line),
