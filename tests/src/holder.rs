@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use crate::measure::{peak_memory, processor_time};
 use crate::sdk;
 
-/// What a holder sends its renewals with.
+/// Client that sends the renewals of a holder.
 #[derive(Clone, Copy, Debug)]
 pub enum Client {
     /// Azure's SDK for Rust.
