@@ -364,7 +364,7 @@ impl Order<'_> {
         })
     }
 
-    /// Returns true if no other order and no failed work interferes.
+    /// Returns true if no other order, failed work or end of the schedule interferes.
     fn is_undisturbed(&self, end: Millis) -> bool {
         let window_start =
             self.at.saturating_sub(self.longest_wait() + COME_TIMEOUT + OFFER_DURATION);
@@ -373,6 +373,10 @@ impl Order<'_> {
         !others.take_while(|(_, entry)| entry.at <= end).any(|(other, entry)| match entry.event {
             HistoryEvent::HandoverOrdered(..) => other != index,
             HistoryEvent::TurnFailed(_) => true,
+            // At its end, the schedule stops leaders without recording a fault.
+            HistoryEvent::LeaveRequested(stopped) | HistoryEvent::Killed(stopped) => {
+                stopped == self.candidate
+            }
             _ => false,
         })
     }

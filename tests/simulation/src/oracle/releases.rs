@@ -48,13 +48,20 @@ fn check_attempts(history: &History) -> Vec<Violation> {
     let mut attempts = vec![Attempt::default(); history.lives.len()];
     let mut leave_requested_at = vec![None; history.lives.len()];
     // The machine whose wall clock was set last, and when.
-    let mut clock_set = None;
+    let mut clock_set: Option<(usize, Millis)> = None;
+    // When each candidate began its step, and when it last received a response. A step sends its
+    // next request at the instant of the response.
+    let mut step_began_at = vec![0; history.lives.len()];
+    let mut received_at = vec![None; history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
         match *event {
             HistoryEvent::Sent(number) => {
                 let request = &history.requests[number];
                 let attempt = &mut attempts[request.candidate];
+                if received_at[request.candidate] != Some(*at) {
+                    step_began_at[request.candidate] = *at;
+                }
                 let same_lease = request.lease == attempt.lease;
                 match request.step {
                     Step::Acquire if same_lease => {
@@ -74,9 +81,11 @@ fn check_attempts(history: &History) -> Vec<Violation> {
                             "goes on with",
                         ));
                         let lease = request.lease;
-                        // A clock that is set while a request is sent was set after its step began.
-                        let set_during_step =
-                            clock_set == Some((history.lives[request.candidate].machine, *at));
+                        // The candidate counts the lease from the beginning of its step.
+                        let machine = history.lives[request.candidate].machine;
+                        let set_during_step = clock_set.is_some_and(|(set_machine, set_at)| {
+                            set_machine == machine && set_at >= step_began_at[request.candidate]
+                        });
                         let pending = request.step == Step::Acquire && !set_during_step;
                         *attempt = Attempt {
                             lease,
@@ -99,6 +108,7 @@ fn check_attempts(history: &History) -> Vec<Violation> {
             }
             HistoryEvent::Answered(number, answer) => {
                 let request = &history.requests[number];
+                received_at[request.candidate] = Some(*at);
                 let attempt = &mut attempts[request.candidate];
                 match request.step {
                     Step::Acquire if request.lease == attempt.lease => attempt.on_answer(answer),
