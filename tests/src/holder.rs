@@ -17,7 +17,7 @@ use crate::sdk;
 
 /// Client that sends the renewals of a holder.
 #[derive(Clone, Copy, Debug)]
-pub enum Client {
+pub enum HolderClient {
     /// Azure's SDK for Rust.
     Sdk,
     /// Plain requests of `reqwest`.
@@ -48,7 +48,7 @@ impl Holder {
     /// # Errors
     /// The holder cannot be built, or fails to acquire its leases.
     pub async fn start(
-        client: Client,
+        client: HolderClient,
         origin: &str,
         container: &str,
         workload: Workload,
@@ -60,8 +60,8 @@ impl Holder {
         let program = spawn_blocking(|| sdk::rust_optimised("hold")).await??;
         let mut command = Command::from(program);
         command.arg(match client {
-            Client::Sdk => "sdk",
-            Client::Raw => "raw",
+            HolderClient::Sdk => "sdk",
+            HolderClient::Raw => "raw",
         });
         command.arg(format!("{origin}/{}?{}", account.name(), token.query())).arg(container);
         let Workload { held_leases, renew_interval, polled_leases, poll_interval } = workload;

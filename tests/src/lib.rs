@@ -45,7 +45,7 @@ pub use candidate::{Candidate, Group, Line};
 pub use certificates::Certificates;
 pub use credential::{Access, Credential};
 pub use front::{Front, Override, operation_name};
-pub use holder::{Client, Holder, Workload};
+pub use holder::{Holder, HolderClient, Workload};
 pub use outsider::Outsider;
 pub use platform::Platform;
 pub use port::reserve_port;

@@ -19,7 +19,7 @@ use clap::Parser;
 use serde_json::json;
 use tenure_store::{Account, Clock, Now, OperationKind, Service, serve_with_clock};
 use tenure_tests::measure::{Table, load};
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Client, Group, Holder, Sink, Workload};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Holder, HolderClient, Sink, Workload};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
@@ -97,7 +97,8 @@ async fn count(arguments: &Arguments) -> Result<()> {
             poll_interval: POLL_INTERVAL,
         };
         let container = format!("rival-{}", sdk_holders.len());
-        sdk_holders.push((name, Holder::start(Client::Sdk, &origin, &container, workload).await?));
+        sdk_holders
+            .push((name, Holder::start(HolderClient::Sdk, &origin, &container, workload).await?));
     }
     let startup_requests = store.requests_since(Duration::ZERO)?;
     let measured_from = store.origin.elapsed();

@@ -6,23 +6,18 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use tenure_store::{OperationKind, Store};
-use tenure_tests::measure::{Table, load};
-use tenure_tests::{Client, Holder, Workload};
+use tenure_store::{Entry, OperationKind, Store};
+use tenure_tests::measure::{Table, load, watch_requests};
+use tenure_tests::{Holder, HolderClient, Workload};
 use tokio::process::Command;
-use tokio::time::{Instant, sleep};
 
 /// Default interval of a candidate.
 const RENEW_INTERVAL: Duration = Duration::from_secs(4);
-
-/// The store remembers only its newest ten thousand requests, so the log is read before they are
-/// dropped.
-const LOG_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Parser)]
 #[command(about = "Measures the library beside Azure's SDK and a raw client")]
@@ -57,20 +52,19 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Builds a program with the library alone, beside this one.
+/// Builds a program with the library alone, optimised.
 fn build_library_program() -> Result<PathBuf> {
-    let this_program = std::env::current_exe()?;
-    let folder = this_program.parent().context("a program is in a folder")?;
+    let target =
+        std::env::current_exe()?.ancestors().nth(2).context("not built by cargo")?.to_owned();
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--locked", "--release", "--package=tenure"]);
-    cargo.args(["--example=elections", "--target-dir"]);
-    cargo.arg(folder.parent().context("not built by cargo")?);
+    cargo.args(["--example=elections", "--target-dir"]).arg(&target);
     let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status()?;
     ensure!(status.success(), "the example does not build");
-    Ok(folder.join("examples/elections"))
+    Ok(target.join("release/examples/elections"))
 }
 
-async fn measure(count: usize, time: Duration, program: &PathBuf, table: &mut Table) -> Result<()> {
+async fn measure(count: usize, time: Duration, program: &Path, table: &mut Table) -> Result<()> {
     let store = tenure_store::run(([127, 0, 0, 1], 0).into(), Vec::new()).await?;
     let origin = format!("http://{}", store.address());
     let workload = Workload {
@@ -84,8 +78,8 @@ async fn measure(count: usize, time: Duration, program: &PathBuf, table: &mut Ta
     library.env("AZURE_STORAGE_CONNECTION_STRING", store.connection_string());
     let holders = [
         ("library", Holder::spawn(library).await?),
-        ("sdk", Holder::start(Client::Sdk, &origin, "sdk", workload).await?),
-        ("raw", Holder::start(Client::Raw, &origin, "raw", workload).await?),
+        ("sdk", Holder::start(HolderClient::Sdk, &origin, "sdk", workload).await?),
+        ("raw", Holder::start(HolderClient::Raw, &origin, "raw", workload).await?),
     ];
     let mut before = Vec::new();
     for (_, holder) in &holders {
@@ -118,19 +112,12 @@ async fn measure(count: usize, time: Duration, program: &PathBuf, table: &mut Ta
 
 /// Counts the renewals that the store receives in this time, by container.
 async fn count_renewals(store: &Store, time: Duration) -> BTreeMap<String, u32> {
-    let (mut renewals, until) = (BTreeMap::new(), Instant::now() + time);
-    let mut total = store.with(|service| service.log().total());
-    while Instant::now() < until {
-        sleep(LOG_POLL_INTERVAL.min(until - Instant::now())).await;
-        store.with(|service| {
-            let log = service.log();
-            let new_count = usize::try_from(log.total() - total).unwrap_or(usize::MAX);
-            let new_entries = log.entries().rev().take(new_count);
-            for entry in new_entries.filter(|entry| entry.operation == OperationKind::Renew) {
-                *renewals.entry(entry.container.clone()).or_default() += 1;
-            }
-            total = log.total();
-        });
-    }
+    let mut renewals = BTreeMap::new();
+    let count = |entry: &Entry| {
+        if entry.operation == OperationKind::Renew {
+            *renewals.entry(entry.container.clone()).or_default() += 1;
+        }
+    };
+    watch_requests(store, time, count).await;
     renewals
 }

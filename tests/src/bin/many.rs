@@ -23,12 +23,12 @@ use axum::routing::post;
 use clap::Parser;
 use rustix::process::Pid;
 use serde_json::json;
-use tenure_store::{OperationKind, Store};
-use tenure_tests::measure::{Spread, Table, load};
-use tenure_tests::{Access, Candidate, Client, Holder, Line, Workload};
+use tenure_store::{Entry, OperationKind, Store};
+use tenure_tests::measure::{Spread, Table, load, watch_requests};
+use tenure_tests::{Access, Candidate, Holder, HolderClient, Line, Workload};
 use tokio::net::TcpListener;
 use tokio::process::Command;
-use tokio::time::{interval, sleep};
+use tokio::time::sleep;
 
 /// Longer than all elections need to start.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -36,10 +36,6 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// Candidates' default intervals between renewals and between polls.
 const RENEW_INTERVAL: Duration = Duration::from_secs(4);
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
-
-/// The store remembers only its newest ten thousand requests, so the log is read before they are
-/// dropped.
-const LOG_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 const CONTAINER: &str = "many";
 
@@ -254,25 +250,13 @@ struct Renewals {
 impl Renewals {
     /// Watches the store for `duration`.
     async fn watch(store: &Store, time: Duration) -> Self {
-        let (mut renewals, until) = (Self::default(), Instant::now() + time);
-        let mut last_total = store.with(|service| service.log().total());
-        let mut poll = interval(LOG_POLL_INTERVAL);
-        while Instant::now() < until {
-            poll.tick().await;
-            store.with(|service| {
-                let total = service.log().total();
-                let new_count = usize::try_from(total - last_total).unwrap_or(usize::MAX);
-                let entries: Vec<_> = service.log().entries().rev().take(new_count).collect();
-                for entry in entries
-                    .into_iter()
-                    .rev()
-                    .filter(|entry| entry.operation == OperationKind::Renew)
-                {
-                    renewals.record(&entry.blob, entry.at);
-                }
-                last_total = total;
-            });
-        }
+        let mut renewals = Self::default();
+        let record = |entry: &Entry| {
+            if entry.operation == OperationKind::Renew {
+                renewals.record(&entry.blob, entry.at);
+            }
+        };
+        watch_requests(store, time, record).await;
         renewals
     }
 
@@ -309,7 +293,7 @@ impl SdkMeasurement {
             polled_leases: followed,
             poll_interval: POLL_INTERVAL,
         };
-        let sdk_holder = Holder::start(Client::Sdk, &origin, "rival", workload).await?;
+        let sdk_holder = Holder::start(HolderClient::Sdk, &origin, "rival", workload).await?;
         let processor_before = sdk_holder.processor_time()?;
         sleep(Duration::from_secs(seconds)).await;
         let processor = sdk_holder.processor_time()?.saturating_sub(processor_before);
