@@ -337,11 +337,11 @@ impl DriverIo for StepIo<'_> {
 
     async fn send(
         &self,
-        request: &request::Request,
+        request: request::Request,
         timeout: Duration,
         most: usize,
     ) -> Result<Response, Failure> {
-        let request = Request::new(request.clone(), timeout);
+        let request = Request::new(request, timeout);
         let mut answer = self.election.send(&request).await?;
         answer.body.truncate(most);
         Ok(answer)

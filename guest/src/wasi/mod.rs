@@ -67,11 +67,11 @@ impl DriverIo for WasiIo<'_> {
 
     fn send(
         &self,
-        request: &Request,
+        request: Request,
         timeout: Duration,
         max_bytes: usize,
     ) -> impl Future<Output = Result<Response, Failure>> + Send {
-        core::future::ready(tenure_wasi::send(request, timeout, |_| max_bytes))
+        core::future::ready(tenure_wasi::send(&request, timeout, |_| max_bytes))
     }
 }
 

@@ -19,10 +19,6 @@ pub(super) const USER_AGENT: &str = concat!("tenure/", env!("CARGO_PKG_VERSION")
 /// Time for which unused connections are kept, longer than any interval between renewals.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Maximum unused connections to one host. The program runs at most as many steps at a time, and
-/// each step sends one request at a time.
-const MAX_IDLE_PER_HOST: usize = 64;
-
 /// A connection pool. Each of its clients is created on first use.
 #[derive(Default)]
 pub struct Clients {
@@ -128,7 +124,6 @@ fn build(
         .tcp_nodelay(true)
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(IDLE_TIMEOUT)
-        .pool_max_idle_per_host(MAX_IDLE_PER_HOST)
         .tls_backend_preconfigured(config.map_err(|error| format!("TLS: {error}"))?)
         .build()
         .map_err(|error| error.to_string())

@@ -152,11 +152,11 @@ impl Native {
         let files = self.world.plan.traits.has(Trait::Files);
         if broken_settings == BrokenSettings::default() && !files {
             // The settings of most worlds never change, and need not be read in each step.
-            let step = self.begin(&self.settings, bytes, step_start, event);
+            let mut step = self.begin(&self.settings, bytes, step_start, event);
             let needs_last_will = self.world.plan.traits.has(Trait::Supervised);
             let surroundings = self.surroundings(step_start);
             let report =
-                driver::run_step(step, &self.settings, needs_last_will, &surroundings).await;
+                driver::run_step(&mut step, &self.settings, needs_last_will, &surroundings).await;
             self.record_problems(&report);
             return report;
         }
@@ -351,15 +351,15 @@ impl DriverIo for StepSurroundings<'_> {
 
     async fn send(
         &self,
-        request: &azure::Request,
+        request: azure::Request,
         timeout: Duration,
         _: usize,
     ) -> Result<Reply, Failure> {
         let origin = &request.origin;
         let request = Request {
             method: request.method.as_str().into(),
-            target: request.path_and_query.clone(),
-            headers: request.headers.clone(),
+            target: request.path_and_query,
+            headers: request.headers,
             body: Bytes::new(),
         };
         let exchange = self.native.exchange(origin, request, timeout);

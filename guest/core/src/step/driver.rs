@@ -64,7 +64,7 @@ pub trait DriverIo {
     /// body.
     fn send(
         &self,
-        request: &request::Request,
+        request: request::Request,
         timeout: Duration,
         max_bytes: usize,
     ) -> impl Future<Output = Result<Response, Failure>> + Send;
@@ -99,19 +99,19 @@ pub fn step<S: DriverIo>(
         };
         let mut step = Step::new(&settings, state, start, event, &mut IoChance(io));
         step.report_complaints(&complaints, start.at);
-        run_step(step, &settings, settings.last_will, io).await
+        run_step(&mut step, &settings, settings.last_will, io).await
     }
 }
 
 /// Runs a step until it reports. The report includes the last will, if there is one and
 /// `wants_will` is true.
 pub async fn run_step<S: DriverIo>(
-    mut step: Step<'_>,
+    step: &mut Step<'_>,
     settings: &Settings,
     wants_will: bool,
     io: &S,
 ) -> Report {
-    let mut report = drive(&mut step, settings, io).await;
+    let mut report = drive(step, settings, io).await;
     report.background = step.take_background().map(|background| match background {
         BackgroundRequest::Fetch(TokenRequest { request, timeout }) => {
             Request::new(request, timeout)
@@ -136,7 +136,7 @@ pub async fn drive<S: DriverIo>(step: &mut Step<'_>, settings: &Settings, io: &S
         match step.next(sent) {
             StepAction::Done(report) => return *report,
             StepAction::Fetch(token_request) => {
-                let reply = send_token_request(&token_request, io).await;
+                let reply = send_token_request(token_request, io).await;
                 step.on_token_reply(sent, io.now(), io.wall_clock(), reply, &mut IoChance(io));
             }
             StepAction::Send(mut request) => {
@@ -476,13 +476,13 @@ async fn refresh_token<S: DriverIo>(
     let Some(token_request) = CredentialState::token_request(credential, timeout) else {
         return Ok(());
     };
-    let reply = send_token_request(&token_request, io).await;
+    let reply = send_token_request(token_request, io).await;
     let (times, wall) = ((sent, io.now()), io.wall_clock());
     credential_state.on_token_reply(credential, reply, times, wall, &mut IoChance(io))
 }
 
-async fn send_token_request<S: DriverIo>(token_request: &TokenRequest, io: &S) -> TokenReply {
-    let answer = io.send(&token_request.request, token_request.timeout, MAX_BODY).await?;
+async fn send_token_request<S: DriverIo>(token_request: TokenRequest, io: &S) -> TokenReply {
+    let answer = io.send(token_request.request, token_request.timeout, MAX_BODY).await?;
     Ok((answer.status, answer.body))
 }
 
@@ -498,7 +498,7 @@ async fn send<S: DriverIo>(
         Operation::ReadContent { .. } | Operation::List { .. } => MAX_CONTENT,
         _ => MAX_BODY,
     };
-    let response = io.send(&request.to_http(settings, date), request.timeout, max_bytes).await?;
+    let response = io.send(request.to_http(settings, date), request.timeout, max_bytes).await?;
     let answer = Answer::from_parts(&request.operation, response.status, &response.headers);
     let answer = answer.with_body(&response.body);
     let answer = if is_list { answer.with_page(&response.body) } else { answer };
@@ -547,7 +547,7 @@ mod tests {
 
         async fn send(
             &self,
-            _: &request::Request,
+            _: request::Request,
             _: Duration,
             _: usize,
         ) -> Result<Response, Failure> {
