@@ -227,10 +227,13 @@ async fn image_elects_and_hands_over() {
     let detail = released.event["detail"].as_str().unwrap();
     assert!(detail.contains("was released"), "{detail}");
 
-    let candidate = image.candidate("cleo", &store, "/handlers/other.wasm");
+    let mut candidate = image.candidate("cleo", &store, "/handlers/other.wasm");
     candidate.event("elected", TIMEOUT).await;
     let [note] = &compile_notes(&candidate)[..] else { panic!("{}", candidate.transcript()) };
     assert!(note.starts_with("1 of 2 components are compiled at each start: "), "{note}");
+    // The change of its user has cleared the signal of `--kill-child`, so it has to end by itself.
+    kill_process(first_process(&candidate), Signal::TERM).unwrap();
+    assert!(candidate.end(TIMEOUT).await.unwrap().success(), "{}", candidate.transcript());
 
     trusts_its_certificates(&image).await;
 }
