@@ -131,8 +131,7 @@ impl Gate {
         limits: Limits,
     ) -> impl Future<Output = Result<http::Response<Body>, Error>> {
         // The request may be queued for long, so its memory is charged from here on.
-        let uri = request.uri().to_string();
-        let request_line_size = request.method().as_str().len() + uri.len();
+        let request_line_size = request.method().as_str().len() + request.uri().to_string().len();
         let head = self.budget.charge(request_line_size + Budget::weight(request.headers()));
         let open_body_size = if request.body().is_end_stream() { 0 } else { Budget::OPEN_BODY };
         let charges = head.zip(self.budget.charge(open_body_size));
@@ -140,7 +139,7 @@ impl Gate {
             Transport::Pooled(_) => None,
             Transport::Turn(client) => Some(client.queue()),
         };
-        self.send_queued(charges, queued_slot, request, uri, limits)
+        self.send_queued(charges, queued_slot, request, limits)
     }
 
     async fn send_queued(
@@ -148,11 +147,10 @@ impl Gate {
         charges: Option<(Charge, Charge)>,
         queued_slot: Option<QueuedSlot>,
         request: http::Request<Body>,
-        uri: String,
         limits: Limits,
     ) -> Result<http::Response<Body>, Error> {
         let policy = &*self.policy;
-        let url = Url::parse(&uri).map_err(|_| Error::InvalidUrl)?;
+        let url = Url::parse(&request.uri().to_string()).map_err(|_| Error::InvalidUrl)?;
         // The client would convert credentials to a header.
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Error::InvalidUrl);

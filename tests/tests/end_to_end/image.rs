@@ -231,7 +231,7 @@ async fn image_elects_and_hands_over() {
     candidate.event("elected", TIMEOUT).await;
     let [note] = &compile_notes(&candidate)[..] else { panic!("{}", candidate.transcript()) };
     assert!(note.starts_with("1 of 2 components are compiled at each start: "), "{note}");
-    // The change of its user has cleared the signal of `--kill-child`, so it has to end by itself.
+    // `--kill-child` does not end it: the kernel drops that signal when a process changes its user.
     kill_process(first_process(&candidate), Signal::TERM).unwrap();
     assert!(candidate.end(TIMEOUT).await.unwrap().success(), "{}", candidate.transcript());
 

@@ -36,9 +36,11 @@ impl Settings {
         environment: &dyn Environment,
         state: Option<&[u8]>,
     ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
-        let current = Self::read_from(environment);
-        let reads_file = current.as_ref().map_or(true, |settings| settings.file.is_some());
-        let former_file = state.filter(|_| reads_file).and_then(stored_secret_file);
+        let current = match Self::read_from(environment) {
+            Ok(settings) if settings.file.is_none() => return Ok((settings, Vec::new())),
+            read => read,
+        };
+        let former_file = state.and_then(stored_secret_file);
         let Some(former_file) = former_file.filter(|former| {
             current.as_ref().map_or(true, |read| read.file.as_ref() != Some(former))
         }) else {
